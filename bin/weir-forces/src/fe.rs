@@ -166,7 +166,8 @@ fn doubts(params: &Params) -> Vec<String> {
         .filter(|(transport, remote)| !transport.proves(&remote.common.security));
     let open = open.map(|(transport, remote)| {
         format!(
-            "`insecure = true` at the CE {} ({}): it proves nothing, so whoever answers there steers this router",
+            "`insecure = true` for the CE {} ({}): it is not authenticated; anyone who answers there can control \
+             this router",
             remote.address,
             transport.word()
         )

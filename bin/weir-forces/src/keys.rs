@@ -16,11 +16,11 @@ pub(crate) fn run(name: &Path, days: u32) -> Result<(), Failure> {
     // Check before generating anything: a name that is already in use is the usual mistake.
     for path in [&certificate, &key] {
         if path.symlink_metadata().is_ok() {
-            return Err(failed(path, "it exists, and is not overwritten"));
+            return Err(failed(path, "the file exists and is not overwritten"));
         }
     }
     let made = generate(common, days);
-    let made = made.map_err(|why| Failure::Run(format!("cannot make a key: {why}")))?;
+    let made = made.map_err(|why| Failure::Run(format!("cannot generate a key: {why}")))?;
     write(&key, &made.key, 0o600)?;
     if let Err(failure) = write(&certificate, &made.certificate, 0o644) {
         let _ = fs::remove_file(&key); // useless alone, and it would block the next attempt
@@ -28,7 +28,7 @@ pub(crate) fn run(name: &Path, days: u32) -> Result<(), Failure> {
     }
     let (certificate, key) = (certificate.display(), key.display());
     print(&format!(
-        "{certificate}: the certificate; copy it to the peers\n{key}: the key; it stays here\nSHA-256 {}\n\
+        "{certificate}: the certificate; copy it to the peers\n{key}: the key; keep it here\nSHA-256 {}\n\
          valid until {}\n",
         made.fingerprint, made.valid_until
     ))
@@ -38,7 +38,8 @@ pub(crate) fn run(name: &Path, days: u32) -> Result<(), Failure> {
 fn common_name(name: &Path) -> Result<&str, Failure> {
     let usage = |why: &str| Failure::Usage(format!("{}: {why}", name.display()));
     let last = name.file_name().and_then(|last| last.to_str());
-    let last = last.ok_or_else(|| usage("this is no name of a file, as in `weir keys edge-1`"))?;
+    let last =
+        last.ok_or_else(|| usage("this is not a file name; give one as in `weir keys edge-1`"))?;
     match last.strip_suffix(".crt").or(last.strip_suffix(".key")) {
         Some(bare) => Err(usage(&format!("give the name without its ending: {bare}"))),
         None => Ok(last),
@@ -96,7 +97,7 @@ mod tests {
         let before = fs::read(&key).unwrap();
         assert!(error(&name).contains("not overwritten"));
         fs::remove_file(&certificate).unwrap();
-        assert!(error(&name).contains("edge-1.key: it exists"));
+        assert!(error(&name).contains("edge-1.key: the file exists"));
         assert_eq!(fs::read(&key).unwrap(), before);
         assert!(error(&folder.join("edge-2.crt")).contains("without its ending: edge-2"));
         assert!(error(&folder.join("nowhere/edge-2")).contains("nowhere/edge-2.key"));

@@ -13,13 +13,13 @@ use crate::pages;
 /// Arguments of `weir-forces list`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArguments {
-    /// Of what
+    /// What to list
     #[arg(default_value = "controllers")]
     what: What,
     /// Print JSON instead of text
     #[arg(short, long)]
     json: bool,
-    /// Print a library in XML instead of text: for `lfb`
+    /// Print an XML library instead of text; only for `lfb`
     #[arg(long, conflicts_with = "json")]
     xml: bool,
 }
@@ -28,13 +28,13 @@ pub(crate) struct ListArguments {
 enum What {
     /// Controllers
     Controllers,
-    /// Classes of blocks of a forwarding element (LFBs of ForCES); with --xml as a library (RFC 5812)
+    /// LFB classes of a forwarding element (ForCES); with --xml, as a library (RFC 5812)
     Lfb,
-    /// Every key of a control element's configuration, as a page in Markdown
+    /// Every key of a control element's configuration, as a Markdown page
     CeConfiguration,
-    /// The HTTP interface of a control element, as a page in Markdown
+    /// The HTTP interface of a control element, as a Markdown page
     CeApi,
-    /// Every metric that a control element has for Prometheus, as a page in Markdown
+    /// Every Prometheus metric of a control element, as a Markdown page
     CePrometheus,
 }
 
@@ -94,6 +94,6 @@ fn blocks_json() -> Value {
 }
 
 fn library() -> String {
-    let about = "Blocks of a forwarding element of weir. Those with a number below 65536 are of RFC 5812, RFC 5810 and RFC 6956.";
+    let about = "LFBs of weir's forwarding element. Classes with an ID below 65536 are from RFC 5812, RFC 5810 and RFC 6956.";
     write("Weir", about, &weir_library::classes())
 }

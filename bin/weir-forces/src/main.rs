@@ -32,12 +32,12 @@ struct Arguments {
 enum Command {
     /// Run a control element until SIGTERM
     Ce {
-        /// The configuration
+        /// Configuration file
         config: PathBuf,
     },
     /// Run a forwarding element until SIGTERM: a router that control elements steer
     Fe {
-        /// The configuration: that of a router, with [fe] and [ce.NAME]
+        /// Configuration file of a router, with [fe] and [ce.NAME]
         config: PathBuf,
         /// Set by the supervisor: the number of restarts; standard input is its heartbeat socket
         #[arg(long, hide = true, value_name = "RESTARTS")]
@@ -45,7 +45,7 @@ enum Command {
     },
     /// Validate a configuration without starting anything
     Check {
-        /// The configuration
+        /// Configuration file
         config: PathBuf,
     },
     /// Print tables of a control element or of a forwarding element
@@ -54,46 +54,46 @@ enum Command {
     Get(component::GetArguments),
     /// Add, delete or list routes of forwarding elements
     ///
-    /// A route is `PREFIX [via ADDRESS] dev PORT [metric NUMBER]`, as in `ip route`; a file has one route a line. A
+    /// A route is `PREFIX [via ADDRESS] dev PORT [metric NUMBER]`, as in `ip route`; a file has one route per line. A
     /// command changes all of its routes at all of its forwarding elements, or none. The control element stores
     /// the routes and restores them after a restart of either side.
     #[command(subcommand)]
     Route(route::RouteCommand),
     /// Print events of a forwarding element, or samples of a component, as they arrive
     Watch(component::WatchArguments),
-    /// Resume forwarding at a forwarding element that was stopped
+    /// Resume forwarding on a stopped forwarding element
     ///
     /// A control element can stop a forwarding element (FEState AdminDisable); the stop persists when the control element
-    /// disconnects. A forwarding element also stops when it has had no control element for CEFTI. This command ends
-    /// both; a control element may stop the element again.
+    /// disconnects. A forwarding element also stops when it has had no control element for CEFTI. This command resumes
+    /// forwarding in both cases; a control element may stop the element again.
     Enable {
         #[command(flatten)]
         router: RouterSocket,
     },
     /// Compute the paths of a network with flexible packet forwarding, and the rules of its elements
     ///
-    /// The file defines domains, elements, links, and the flows whose paths are chosen: docs/fpf.md.
+    /// The file defines domains, elements, links, and the flows that need paths: see docs/fpf.md.
     Paths(paths::PathsArguments),
     /// Generate a certificate and its key for an element
     ///
     /// Writes NAME.crt and NAME.key, and never overwrites a file. Copy the certificate to the peers; keep the key here.
     Keys {
-        /// Name of both files without their endings, and the name in the certificate: edge-1
+        /// Name of both files without extension, and the name in the certificate: edge-1
         name: PathBuf,
-        /// Days for which the certificate is valid. weir warns in the last 30 of them
+        /// Validity of the certificate in days; weir warns during the last 30
         #[arg(long, default_value = "365", value_parser = clap::value_parser!(u32).range(1..=36_500))]
         days: u32,
     },
     /// Print the manual page of a controller, discipline, table or drop reason
     Describe {
-        /// Its name
+        /// Name of the controller, discipline, table or drop reason
         name: String,
     },
     /// List controllers or LFB classes, or print a reference page
     List(list::ListArguments),
     /// Print a shell completion script
     Completions {
-        /// Which shell
+        /// Shell
         shell: clap_complete::Shell,
     },
     /// Print the manual pages of this program

@@ -21,22 +21,22 @@ const ERRORS_MAX: usize = 20;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum RouteCommand {
-    /// Add routes, which must be new
+    /// Add routes, none of which may exist
     Add(ChangeArguments),
-    /// Add routes, or replace those of the same prefix and metric
+    /// Add routes, replacing existing routes with the same prefix and metric
     Replace(ChangeArguments),
-    /// Delete routes, which must exist
+    /// Delete routes, all of which must exist
     Del(ChangeArguments),
-    /// List the routes that forwarding elements shall have
+    /// List the desired routes of forwarding elements
     List(ListArguments),
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ChangeArguments {
-    /// The forwarding elements; each gets all of the routes
+    /// Forwarding element; repeat for several, each of which gets all routes
     #[arg(long, value_name = "NAME", required = true)]
     fe: Vec<String>,
-    /// A file with one route on each line; `-` is standard input
+    /// File with one route per line; `-` is standard input
     #[arg(short, long, value_name = "FILE", conflicts_with = "route")]
     file: Option<PathBuf>,
     /// The route: PREFIX [via ADDRESS] dev PORT [metric NUMBER]
@@ -48,7 +48,7 @@ pub(crate) struct ChangeArguments {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArguments {
-    /// Only those of this forwarding element
+    /// Only routes of this forwarding element
     #[arg(long, value_name = "NAME")]
     fe: Option<String>,
     /// Print JSON
@@ -129,7 +129,7 @@ fn read(file: &Path) -> Result<String, Failure> {
     let wrong = |why: String| Failure::Usage(format!("{}: {why}", file.display()));
     match read {
         Ok(len) if len as u64 > FILE_BYTES_MAX => Err(wrong(format!(
-            "it has more than {} MiB; split it",
+            "the file is larger than {} MiB; split it",
             FILE_BYTES_MAX >> 20
         ))),
         Ok(_) => decoded(bytes).map_err(|error| wrong(error.to_string())),
@@ -158,7 +158,7 @@ fn of_file(text: &str) -> Result<Vec<RouteWish>, Vec<String>> {
         }
     }
     if routes.is_empty() && errors.is_empty() {
-        errors.push("it has no route".to_owned());
+        errors.push("the file has no routes".to_owned());
     }
     match errors.is_empty() {
         true => Ok(routes),
@@ -171,7 +171,7 @@ fn of_file(text: &str) -> Result<Vec<RouteWish>, Vec<String>> {
 /// and are skipped.
 fn of_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<RouteWish, String> {
     let mut words = words.into_iter();
-    let prefix = words.next().ok_or("name the prefix")?;
+    let prefix = words.next().ok_or("the prefix is missing")?;
     let mut route = RouteWish {
         prefix: String::new(),
         via: None,
@@ -190,19 +190,22 @@ fn of_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<RouteWish, S
             "dev" => route.port = Some(value()?.to_owned()),
             "metric" => {
                 let number = value()?;
-                let wrong =
-                    |_| format!("`metric {number}`: it must be a number up to {}", u32::MAX);
+                let wrong = |_| {
+                    format!(
+                        "`metric {number}`: the metric must be a number from 0 to {}",
+                        u32::MAX
+                    )
+                };
                 route.metric = number.parse().map_err(wrong)?;
             }
             "proto" | "scope" => drop(value()?),
             "nexthop" => {
-                let why =
-                    "a prefix has one next hop at an FE; give several routes different metrics";
+                let why = "an FE supports one next hop per prefix; use several routes with different metrics";
                 return Err(why.to_owned());
             }
             other => {
                 return Err(format!(
-                    "`{other}` is not known here; a route is PREFIX [via ADDRESS] dev PORT [metric NUMBER]"
+                    "`{other}` is not supported; a route is PREFIX [via ADDRESS] dev PORT [metric NUMBER]"
                 ));
             }
         }
@@ -247,13 +250,10 @@ mod tests {
     #[test]
     fn what_a_route_cannot_say_is_an_error() {
         for (text, why) in [
-            ("", "name the prefix"),
+            ("", "the prefix is missing"),
             ("10.0.0.0/8 via", "`via` needs a value"),
             ("10.0.0.0/8 dev wan metric high", "must be a number"),
-            (
-                "10.0.0.0/8 dev wan src 192.0.2.7",
-                "`src` is not known here",
-            ),
+            ("10.0.0.0/8 dev wan src 192.0.2.7", "`src` is not supported"),
             ("10.0.0.0/8 nexthop via 192.0.2.1 dev wan", "one next hop"),
         ] {
             let error = route(text).unwrap_err();
@@ -267,8 +267,11 @@ mod tests {
         let routes = of_file(text).unwrap();
         let lines: Vec<_> = routes.iter().map(|route| route.line).collect();
         assert_eq!(lines, [Some(2), Some(4)]);
-        assert_eq!(of_file("#\n"), Err(vec!["it has no route".to_owned()]));
+        assert_eq!(
+            of_file("#\n"),
+            Err(vec!["the file has no routes".to_owned()])
+        );
         let errors = of_file("10.0.0.0/8 dev wan\nx y\n").unwrap_err();
-        assert!(errors[0].starts_with("line 2: `y` is not known here"));
+        assert!(errors[0].starts_with("line 2: `y` is not supported"));
     }
 }

@@ -7,7 +7,7 @@ use weir_ce::tables::TABLES;
 /// Arguments of `weir-forces show`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShowArguments {
-    /// The table
+    /// Table to print
     #[arg(value_name = "TABLE", value_parser = subjects(TABLES))]
     subject: Subject,
     #[command(flatten)]

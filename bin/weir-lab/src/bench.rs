@@ -15,18 +15,18 @@ use weir_forces_live::tml::Transport;
 /// The measurements.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum BenchCommand {
-    /// The flow-aware classifier on a capture in memory, by number of flows
+    /// The flow-aware classifier on an in-memory capture, by number of flows
     Classifier {
-        /// A tenth of the packets
+        /// Use a tenth of the packets
         #[arg(long)]
         quick: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Each discipline in memory, over fifo, by number of flows
+    /// Cost of each discipline in memory relative to fifo, by number of flows
     Discipline {
-        /// Fewer packets: a second instead of ten
+        /// Use fewer packets: 1 s instead of 10 s
         #[arg(long)]
         quick: bool,
         /// Print JSON
@@ -35,82 +35,82 @@ pub(crate) enum BenchCommand {
     },
     /// FPF encapsulation at an edge in memory, by number of flows
     Encapsulation {
-        /// A tenth of the packets
+        /// Use a tenth of the packets
         #[arg(long)]
         quick: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// How well the cache of lru_fq knows the largest flows, by size and admission
+    /// How many of the largest flows lru_fq's cache finds, by cache size and admission policy
     FlowCache {
-        /// A tenth of the packets: ten seconds instead of two minutes
+        /// Use a tenth of the packets: 10 s instead of 2 minutes
         #[arg(long)]
         quick: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Routes by the size of the table: the look-up alone, and the whole path in memory
+    /// Route lookup by table size: the lookup alone, and the whole forwarding path in memory
     Lookup {
-        /// Rounds; each figure is the best of them
+        /// Number of rounds; each figure is the best round
         #[arg(long, default_value = "3", value_parser = clap::value_parser!(u64).range(1..=100))]
         rounds: u64,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// The whole path in memory by discipline, and headers by protocol: FPF, MPLS, IPv4, IPv6
+    /// The whole forwarding path in memory by discipline, and headers by protocol: FPF, MPLS, IPv4, IPv6
     Forwarding {
-        /// Packets in each round
+        /// Packets per round
         #[arg(long, default_value = "1000000", value_parser = clap::value_parser!(u64).range(1000..=1_000_000_000))]
         packets: u64,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Many FEs on one CE by ForCES: associations, events, heartbeats, and the round trip of a Config
+    /// Many FEs on one CE over ForCES: associations, events, heartbeats, and Config round trips
     Forces {
-        /// FEs on one CE
+        /// Number of FEs
         #[arg(long, default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=1024))]
         fes: u32,
-        /// Seconds for which each FE sends ten events a second
+        /// Seconds during which each FE sends ten events per second
         #[arg(long, default_value = "60.0", value_parser = seconds)]
         seconds: f64,
-        /// The transports: quic, tcp_udp, sctp, sctp_udp
+        /// Transports to measure: quic, tcp_udp, sctp, sctp_udp
         #[arg(long, value_delimiter = ',', default_value = "quic,tcp_udp", value_parser = transport)]
         transports: Vec<Transport>,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Forwarding on real interfaces, against a copy loop and the kernel (needs root)
+    /// Forwarding on real interfaces, compared with a copy loop and the kernel (needs root)
     Live {
-        /// Rounds; each figure is the median of them
+        /// Number of rounds; each figure is the median
         #[arg(long, default_value = "5", value_parser = clap::value_parser!(u64).range(1..=100))]
         rounds: u64,
-        /// Seconds for each way and round
+        /// Seconds per forwarder and round
         #[arg(long, default_value = "1.0", value_parser = seconds)]
         seconds: f64,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Honest traffic beside a flood at the same port and at another, against the kernel (needs root)
+    /// Honest traffic during a flood on the same port or another one, compared with the kernel (needs root)
     Overload {
-        /// Rounds; each figure is the median of them
+        /// Number of rounds; each figure is the median
         #[arg(long, default_value = "5", value_parser = clap::value_parser!(u64).range(1..=100))]
         rounds: u64,
-        /// Seconds for each way and round
+        /// Seconds per forwarder and round
         #[arg(long, default_value = "2.0", value_parser = seconds)]
         seconds: f64,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// The simulator: packets through the bottleneck in a second of processor time
+    /// Simulator speed: bottleneck packets per second of CPU time
     Simulator {
-        /// Rounds; each figure is the best of them
+        /// Number of rounds; each figure is the best round
         #[arg(long, default_value = "3", value_parser = clap::value_parser!(u64).range(1..=100))]
         rounds: u64,
         /// Print JSON
@@ -119,7 +119,7 @@ pub(crate) enum BenchCommand {
     },
     /// Pacing at 10 Mbit/s, 100 Mbit/s and 1 Gbit/s on real interfaces (needs root)
     Pacing {
-        /// Seconds for each rate
+        /// Seconds per rate
         #[arg(long, default_value = "10.0", value_parser = seconds)]
         seconds: f64,
         /// Print JSON
@@ -244,7 +244,12 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
 const ROUND_TRIPS: u64 = 2000;
 
 fn transport(word: &str) -> Result<Transport, String> {
-    let known = || format!("the transports are {}", Transport::WORDS.join(", "));
+    let known = || {
+        format!(
+            "unknown transport; permitted: {}",
+            Transport::WORDS.join(", ")
+        )
+    };
     Transport::from_word(word).ok_or_else(known)
 }
 
@@ -294,7 +299,7 @@ struct ForwardingReport {
 }
 
 fn forwarding_table(report: &ForwardingReport) -> String {
-    let mut path = Table::new(&[Left("64-BYTE FRAMES THROUGH"), Right("NS A PACKET")]);
+    let mut path = Table::new(&[Left("64-BYTE FRAMES THROUGH"), Right("NS PER PACKET")]);
     for row in &report.path {
         path.row([row.discipline.clone(), format!("{:.0}", row.ns)]);
     }
@@ -303,9 +308,9 @@ fn forwarding_table(report: &ForwardingReport) -> String {
         Right("ENTRIES"),
         Right("TABLE BYTES"),
         Right("16K HEADERS NS"),
-        Right("OVER FPF"),
+        Right("VS FPF"),
         Right("64K HEADERS NS"),
-        Right("OVER FPF"),
+        Right("VS FPF"),
         Right("SCATTERED NS"),
         Right("DEPENDENT NS"),
     ]);
@@ -363,8 +368,8 @@ fn simulator_table(rows: &[simulator::Row]) -> String {
         Left("WORKLOAD"),
         Right("SIMULATED S"),
         Right("CPU S"),
-        Right("KPACKETS A CPU S"),
-        Right("MEVENTS A CPU S"),
+        Right("KPACKETS PER CPU S"),
+        Right("MEVENTS PER CPU S"),
     ]);
     for row in rows {
         table.row([
@@ -380,9 +385,9 @@ fn simulator_table(rows: &[simulator::Row]) -> String {
 
 fn live_table(report: &live::Report) -> String {
     let mut table = Table::new(&[
-        Left("64-BYTE FRAMES BY"),
+        Left("FORWARDER, 64-BYTE FRAMES"),
         Right("CPU NS"),
-        Right("OVER COPY LOOP"),
+        Right("VS COPY LOOP"),
         Right("KPACKETS/S"),
     ]);
     for row in &report.forwarding {
@@ -394,7 +399,11 @@ fn live_table(report: &live::Report) -> String {
         ]);
     }
     let forwarding = table;
-    let mut table = Table::new(&[Left("IDLE ROUND TRIP BY"), Right("P50 US"), Right("P99 US")]);
+    let mut table = Table::new(&[
+        Left("FORWARDER, IDLE ROUND TRIP"),
+        Right("P50 US"),
+        Right("P99 US"),
+    ]);
     for row in &report.round_trip {
         table.row([
             row.way.clone(),
@@ -453,6 +462,6 @@ fn pacing_table(rows: &[pacing::Row]) -> String {
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=600.0).contains(&seconds) => Ok(seconds),
-        _ => Err("a number of seconds from 0.1 to 600".to_owned()),
+        _ => Err("must be a number of seconds from 0.1 to 600".to_owned()),
     }
 }

@@ -20,20 +20,20 @@ const DISCIPLINES_MAX: usize = 64;
 /// Arguments of `weir compare`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompareArguments {
-    /// Disciplines, each with other settings if need be: lru_fq:cache=128,key=source; all of them if none is given
+    /// Disciplines to compare, with optional parameters: lru_fq:cache=128,key=source [default: all]
     #[arg(value_name = "DISCIPLINE", add = weir::complete::disciplines())]
     disciplines: Vec<Candidate>,
-    /// A load that `weir list loads` has, or a scenario with a link `bottleneck`; may be given several times. If
-    /// none is given: rrul, mix, floods and hogs in simulation; rrul, mix and demo in the lab
+    /// A load from `weir list loads`, or a scenario with a link named `bottleneck`; may be repeated [default: rrul,
+    /// mix, floods and hogs in simulation; rrul, mix and demo in the lab]
     #[arg(long, value_name = "LOAD", add = complete::loads())]
     load: Vec<String>,
-    /// Rate of the bottleneck, instead of each load's own: "50 Mbit"
+    /// Bottleneck rate, like "50 Mbit" [default: each load's own rate]
     #[arg(long)]
     rate: Option<Rate>,
     #[command(flatten)]
     runs: RunsArguments,
-    /// Write a page with pictures (compare.html) and the tables (compare.json) to this folder; until
-    /// then it has the finished runs, and the same command goes on with the others
+    /// Write a page with plots (compare.html) and the tables (compare.json) to this folder; finished runs are stored
+    /// there, so that the same command resumes an interrupted comparison
     #[arg(long, value_name = "DIR", value_parser = weir::output::folder)]
     out: Option<PathBuf>,
     /// Print the tables as JSON
@@ -86,7 +86,7 @@ fn disciplines(given: &[Candidate]) -> Result<Vec<Candidate>, Failure> {
         DISCIPLINES_MIN..=DISCIPLINES_MAX if twice.is_none() => Ok(given.to_vec()),
         DISCIPLINES_MIN..=DISCIPLINES_MAX => {
             let name = twice.map_or("", |pair| pair[0]);
-            Err(Failure::Usage(format!("`{name}` is given twice")))
+            Err(Failure::Usage(format!("duplicate discipline `{name}`")))
         }
         count => Err(Failure::Usage(format!(
             "{count} discipline{} cannot be compared: give {DISCIPLINES_MIN} to {DISCIPLINES_MAX}, or none for all",
@@ -104,9 +104,9 @@ fn load(word: &str) -> Result<Chosen, Failure> {
     let Source { file, text } = source(path).map_err(|why| match (why, chosen::near(word)) {
         (why, _) if path.exists() => why,
         (Failure::Usage(why), near) if near.is_empty() => {
-            Failure::Usage(format!("{why}; `weir list loads` has the loads"))
+            Failure::Usage(format!("{why}; `weir list loads` lists the loads"))
         }
-        (_, near) => Failure::Usage(format!("there is no load `{word}`{near}")),
+        (_, near) => Failure::Usage(format!("unknown load `{word}`{near}")),
     })?;
     // The path of a user's own file is not part of its name in the tables.
     let name = match text {

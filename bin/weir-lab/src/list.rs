@@ -12,7 +12,7 @@ use crate::{pages, scenarios};
 /// Arguments of `weir-lab list`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArguments {
-    /// Of what
+    /// What to list
     #[arg(default_value = "scenarios")]
     what: What,
     /// Print JSON instead of text
@@ -22,11 +22,11 @@ pub(crate) struct ListArguments {
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum What {
-    /// Scenarios that come with the program: `weir run NAME`
+    /// Built-in scenarios for `weir run NAME`
     Scenarios,
     /// Loads of `weir compare`, and their scenarios
     Loads,
-    /// Results of papers that can be reproduced
+    /// Results of papers that `weir reproduce` can reproduce
     Results,
     /// Every key of a scenario file, with examples, as a page in Markdown
     ScenarioKeys,

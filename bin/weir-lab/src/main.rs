@@ -34,8 +34,8 @@ enum Command {
     /// Compare queue disciplines under the same loads
     ///
     /// Without arguments, simulates every discipline under four loads in less than two minutes. A star marks the best
-    /// result and those that chance alone may separate from it. `weir compare fq_codel lru_fq:cache=128 --load rrul --rate
-    /// "50 Mbit"` compares two at the rate of a link. docs/comparison.md explains the tables.
+    /// result and all results within its 95 % interval. `weir compare fq_codel lru_fq:cache=128 --load rrul --rate "50 Mbit"`
+    /// compares two disciplines at one link rate. docs/comparison.md explains the tables.
     Compare(compare::CompareArguments),
     /// Reproduce the results of the papers, with a verdict on each claim
     Reproduce(reproduce::ReproduceArguments),
@@ -45,7 +45,7 @@ enum Command {
     /// At the end the counters must account for every packet, memory must not have grown, and the router's kernel tables
     /// must be deleted. Needs network namespaces.
     Soak(soak::SoakArguments),
-    /// Send or receive traffic: the tools of the lab
+    /// Send or receive traffic with the lab's tools
     #[command(subcommand)]
     Traffic(weir_experiment::traffic::Command),
     /// Measure this machine
@@ -55,7 +55,7 @@ enum Command {
     List(list::ListArguments),
     /// Print a shell completion script
     Completions {
-        /// Which shell
+        /// Shell to complete for
         shell: clap_complete::Shell,
     },
     /// Print the manual pages of this program

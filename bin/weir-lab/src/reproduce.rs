@@ -13,26 +13,26 @@ use crate::run::{check_writable, failure, jobs, written};
 /// Arguments of `weir reproduce`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReproduceArguments {
-    /// PAPER or PAPER/RESULT, as `weir list results` has them; all if none is given
+    /// Results to reproduce: PAPER or PAPER/RESULT from `weir list results` [default: all]
     #[arg(value_name = "PAPER[/RESULT]")]
     results: Vec<String>,
-    /// Where
+    /// Where to run
     #[arg(long, default_value = "sim")]
     on: Habitat,
-    /// Three seeds and shorter runs: a look, not a verdict
+    /// Preview with three seeds and shorter runs, which refutes no claim
     #[arg(long)]
     quick: bool,
-    /// Runs of each point: 10 in simulation, 5 in the lab, 3 with --quick
+    /// Runs per point [default: 10 in simulation, 5 in the lab, 3 with --quick]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
     runs: Option<u64>,
-    /// Simulations side by side; as many as there are processors if not given
+    /// Parallel simulations [default: number of CPUs]
     #[arg(long, value_parser = jobs)]
     jobs: Option<usize>,
-    /// Relationships of autonomous systems (CAIDA serial-1; plain, .bz2 or .gz) for fpf; generated graphs if not given
+    /// AS relationships for fpf (CAIDA serial-1: plain, .bz2 or .gz) [default: generated graphs]
     #[arg(long, value_name = "FILE")]
     graph: Option<PathBuf>,
-    /// Write a report (reproduce.html, reproduce.md) and the results (reproduce.json) to this folder;
-    /// until then it has the finished runs, and the same command goes on with the others
+    /// Write a report (reproduce.html, reproduce.md) and the results (reproduce.json) to this folder; finished runs are
+    /// stored there, so that the same command resumes an interrupted reproduction
     #[arg(long, value_name = "DIR", value_parser = weir::output::folder)]
     out: Option<PathBuf>,
     /// Print the results as JSON instead of tables
@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Failure> {
     let bad = named(&[Verdict::Partly, Verdict::Fails]);
     let mut why = Vec::new();
     if !mistakes.is_empty() {
-        why.push(format!("mistakes of ours: {}", mistakes.join(", ")));
+        why.push(format!("faulty checks: {}", mistakes.join(", ")));
     }
     if !bad.is_empty() {
         why.push(format!("these claims do not hold: {}", bad.join(", ")));

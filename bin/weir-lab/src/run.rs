@@ -14,31 +14,30 @@ use crate::scenarios::{self, Source};
 /// Arguments of `weir run`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArguments {
-    /// The scenario's file, or the name of one that `weir list scenarios` has; several make one report
+    /// Scenario files, or names from `weir list scenarios`; several scenarios make one report
     #[arg(required = true, add = complete::scenarios())]
     scenarios: Vec<PathBuf>,
     #[command(flatten)]
     runs: RunsArguments,
-    /// The values that a paper prints, where the scenario has calibrated ones beside them
+    /// Use the values printed in the paper where the scenario also has calibrated values
     #[arg(long)]
     as_printed: bool,
-    /// Only this variant; may be given several times
+    /// Run only this variant; may be repeated
     #[arg(long)]
     variant: Vec<String>,
-    /// Put a value at a path of the scenario: duration="20 s"
+    /// Set a value of the scenario by its path: duration="20 s"
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<Override>,
-    /// Run every value at a path of the scenario, as a `[sweep]` in the file does:
-    /// link.out.rate="10 Mbit","20 Mbit"; may be given several times
+    /// Run the scenario with each of these values at a path, like a `[sweep]` in the file:
+    /// link.out.rate="10 Mbit","20 Mbit"; may be repeated
     #[arg(long, value_name = "PATH=VALUE,VALUE..")]
     sweep: Vec<Sweep>,
-    /// Write down the first packets (10000 if no number is given) that leave a link's queue or end
-    /// there, for each point; in simulation, into the folder of `--out`
+    /// Capture the first PACKETS packets [default: 10000] that leave a link's queue or are dropped there, for each
+    /// point, to the folder of `--out`; simulation only
     #[arg(long, value_name = "LINK[=PACKETS]", requires = "out")]
     capture: Vec<Capture>,
-    /// Write a report (report.html), the results (results.json), sheets (CSV), plots (SVG, PNG) and
-    /// Flent files to this folder; until then it has the finished runs, and the same command goes on
-    /// with the others if it was interrupted
+    /// Write a report (report.html), the results (results.json), sheets (CSV), plots (SVG, PNG) and Flent files to this
+    /// folder; finished runs are stored there, so that the same command resumes an interrupted run
     #[arg(long, value_name = "DIR", value_parser = folder)]
     out: Option<PathBuf>,
     /// Print the results as JSON instead of tables
@@ -49,19 +48,19 @@ pub(crate) struct RunArguments {
 /// Where and how often: what `weir run` and `weir compare` share.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunsArguments {
-    /// Where
+    /// Where to run
     #[arg(long, default_value = "sim")]
     pub(crate) on: On,
-    /// Seed of the first run, instead of the scenario's
+    /// Seed of the first run [default: the scenario's]
     #[arg(long)]
     seed: Option<u64>,
-    /// Runs of each point, instead of the scenario's; `compare` makes 5 in simulation, 3 in the lab and with --quick
+    /// Runs per point [default: the scenario's; for `compare` 5 in simulation, 3 in the lab and with --quick]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
     runs: Option<u64>,
-    /// Simulations side by side; as many as there are processors if not given
+    /// Parallel simulations [default: number of CPUs]
     #[arg(long, value_parser = jobs)]
     jobs: Option<usize>,
-    /// Runs as short as the scenario's `[quick]` says: a look, not a result
+    /// Preview with the shorter runs of the scenario's `[quick]`
     #[arg(long)]
     quick: bool,
 }
@@ -88,18 +87,18 @@ impl RunsArguments {
 /// Where a scenario is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum On {
-    /// Virtual time, modelled TCP and UDP; the same seed gives the same run
+    /// Simulation: virtual time, modelled TCP and UDP; the same seed gives the same run
     Sim,
-    /// Network namespaces, real TCP stacks, real packets
+    /// Lab: network namespaces, real TCP stacks, real packets
     Lab,
-    /// One after the other, and a comparison
+    /// Both in turn, and a comparison
     Both,
 }
 
 pub(crate) fn jobs(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n @ 1..=1024) => Ok(n),
-        _ => Err("must be a whole number from 1 to 1024".into()),
+        _ => Err("must be an integer from 1 to 1024".into()),
     }
 }
 
@@ -156,8 +155,8 @@ pub(crate) fn source(given: &Path) -> Result<Source, Failure> {
     }
     let file = given.display();
     Err(Failure::Usage(format!(
-        "{file}: this is a router's configuration, not a scenario; check it with `weir check {file}`, \
-         start it with `weir router {file}`"
+        "{file} is a router configuration, not a scenario; validate it with `weir check {file}`, run it with `weir \
+         router {file}`"
     )))
 }
 
@@ -166,7 +165,7 @@ pub(crate) fn check_writable(folder: &Path) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         let folder = folder.display();
         Failure::Usage(format!(
-            "--out {folder}: nothing can be written there: {error}"
+            "--out {folder}: the folder is not writable: {error}"
         ))
     };
     std::fs::create_dir_all(folder).map_err(failed)?;

@@ -39,8 +39,7 @@ pub(crate) fn find(given: &Path) -> Result<Source, String> {
         None => {
             let near = did_you_mean(nearest(name, all().map(|(known, _)| known)));
             Err(format!(
-                "there is no file `{written}`, and no scenario of this name comes with weir (`weir list \
-                 scenarios` has those){near}"
+                "no file or built-in scenario `{written}`; `weir list scenarios` lists the built-in scenarios{near}"
             ))
         }
     }

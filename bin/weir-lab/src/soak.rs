@@ -13,13 +13,13 @@ const DURATION_S: std::ops::RangeInclusive<u64> = 5..=86_400;
 /// Arguments of `weir soak`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SoakArguments {
-    /// How long the router is under fire
+    /// Length of the test
     #[arg(long, default_value = "600 s", value_parser = duration)]
     duration: Span,
-    /// Chooses what happens, and in which order
+    /// Seed of the random events and their order
     #[arg(long, default_value = "1")]
     seed: u64,
-    /// IPv4 networks in the table of routes; every eighth one has a route in IPv6, too
+    /// IPv4 routes in the routing table; every eighth also gets an IPv6 route
     #[arg(long, default_value = "100000", value_parser = clap::value_parser!(u32).range(1000..=900_000))]
     routes: u32,
     /// Print JSON
@@ -33,7 +33,7 @@ fn duration(text: &str) -> Result<Span, String> {
     let permitted = Span::from_secs(*first)..=Span::from_secs(*last);
     match permitted.contains(&span) {
         true => Ok(span),
-        false => Err(format!("it must be from {first} s to {last} s")),
+        false => Err(format!("must be from {first} s to {last} s")),
     }
 }
 

@@ -102,7 +102,7 @@ fn only_files_with_an_end_are_read() {
         ),
         ("apply", "/dev/zero", "it is a device or a pipe"),
         ("router", pipe.to_str().unwrap(), "it is a device or a pipe"),
-        ("router", "-", "give it a file, not standard input"),
+        ("router", "-", "name a file, not standard input"),
         ("run", "/dev/zero", "it is a device or a pipe"),
         ("run", pipe.to_str().unwrap(), "it is a device or a pipe"),
     ] {
@@ -218,7 +218,7 @@ fn a_sweep_that_is_killed_goes_on_where_it_stopped() {
     let (killed, whole) = (results("killed"), results("whole"));
     assert_eq!(killed["points"], whole["points"]);
     let earlier = up_to(&before, 12);
-    let expected = format!("an earlier call had finished {earlier} of the 24 runs");
+    let expected = format!("an earlier call finished {earlier} of the 24 runs");
     let note = killed["notes"][0].as_str().unwrap();
     assert!(note.starts_with(&expected), "{note}");
     assert_eq!(kept(&out), Vec::<String>::new(), "the report has them");
@@ -258,7 +258,7 @@ fn other_reports_of_runs_that_are_killed_go_on_too() {
         report("3").output().unwrap(); // of a preview, some claims are undecided
         assert!(kept(&out).is_empty(), "the report has them");
         let page = fs::read_to_string(out.join(format!("{}.html", words[0]))).unwrap();
-        let note = format!("an earlier call had finished {earlier} of the");
+        let note = format!("an earlier call finished {earlier} of the");
         assert!(page.contains(&note), "{words:?}: {page}");
     }
 }

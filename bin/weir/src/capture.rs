@@ -19,24 +19,24 @@ const FETCH_PERIOD: Duration = Duration::from_millis(100);
 /// Arguments of `weir capture`.
 #[derive(Debug, clap::Args)]
 pub struct CaptureArguments {
-    /// A port; may be repeated. All ports, if none is given
+    /// A port; may be repeated [default: all ports]
     #[arg(long = "port", value_name = "NAME")]
     ports: Vec<String>,
-    /// Only packets that are lost, each with the reason
+    /// Only lost packets, each with the reason
     #[arg(long)]
     drops: bool,
     #[command(flatten)]
     filter: FilterArguments,
-    /// Bytes that are kept of each frame
+    /// Bytes to keep of each frame
     #[arg(long, default_value_t = CaptureRequest::default().snap, value_name = "BYTES")]
     snap: u32,
-    /// End after this many packets
+    /// Stop after this many packets
     #[arg(long, default_value_t = CaptureRequest::default().packets)]
     packets: u64,
-    /// End after this time
+    /// Stop after this time
     #[arg(long, default_value_t = CaptureRequest::default().seconds)]
     seconds: f64,
-    /// Where to write; `-` is standard output
+    /// Output file; `-` is standard output
     #[arg(short, long, default_value = "-", value_name = "FILE.pcapng")]
     out: PathBuf,
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub fn run(arguments: CaptureArguments) -> Result<(), Failure> {
     let out = arguments.out;
     if is_stdout(&out) && io::stdout().is_terminal() {
         return Err(Failure::Usage(
-            "a capture is not for a terminal: give --out FILE.pcapng, or pipe it".to_owned(),
+            "cannot write a capture to a terminal: use --out FILE.pcapng, or a pipe".to_owned(),
         ));
     }
     let request = CaptureRequest {

@@ -23,8 +23,8 @@ struct CeSocket {
 /// Arguments of `weir get`.
 #[derive(Debug, clap::Args)]
 pub struct GetArguments {
-    /// Components, or what they are below: port.wan.rate, port.wan; of a forwarding element its name, and class, instance
-    /// and path by names or numbers (a port's name is an instance too): edge1:ports.wan.rate
+    /// Components, or their parents: port.wan.rate, port.wan; for a forwarding element its name, then class, instance
+    /// and path as names or numbers (a port's name is an instance too): edge1:ports.wan.rate
     #[arg(value_name = "[FE:]PATH", required = true)]
     paths: Vec<String>,
     /// Print JSON: the value, or a list if there are several components
@@ -43,13 +43,13 @@ pub struct WatchArguments {
     /// The threshold of an event that has one
     #[arg(long)]
     threshold: Option<u32>,
-    /// How far the value must move before the event is reported again
+    /// Minimum change of the value before the event is reported again
     #[arg(long)]
     hysteresis: Option<u32>,
     /// Report every Nth occurrence of the event only
     #[arg(long, value_name = "N")]
     count: Option<u32>,
-    /// Seconds between reports of an event, or between samples of a component (1 if not given)
+    /// Seconds between reports of an event, or between samples of a component [default: 1]
     #[arg(long, value_name = "SECONDS", value_parser = millis)]
     interval: Option<u32>,
     /// Print each notice as a line of JSON
@@ -99,7 +99,7 @@ fn of_router(path: &str, socket: &Path) -> Result<Value, Failure> {
     let path = weir_config::path(path).map_err(Failure::Usage)?.to_string();
     let in_force = client::configuration(socket, "").map_err(|e| {
         let of_fe =
-            "a component of a forwarding element begins with its name, like edge1:ports.wan.rate";
+            "a component of a forwarding element begins with the element's name, like edge1:ports.wan.rate";
         Failure::Run(format!("{e}; {of_fe}"))
     })?;
     let below = format!("{path}.");
@@ -139,7 +139,9 @@ pub fn watch(arguments: &WatchArguments) -> Result<(), Failure> {
     let ended = client::post_lines(&arguments.ce.socket, "/v1/watch", &request, take);
     match (ended, reading?) {
         (Ok(()), false) => Ok(()),
-        (Ok(()), true) => Err(Failure::Run("the control element has ended".to_owned())),
+        (Ok(()), true) => Err(Failure::Run(
+            "the control element closed the connection".to_owned(),
+        )),
         (Err(error), _) => Err(Failure::Run(error.to_string())),
     }
 }
@@ -147,7 +149,7 @@ pub fn watch(arguments: &WatchArguments) -> Result<(), Failure> {
 /// Prints a line of a watch. Returns whether standard output still has a reader.
 fn show_notice(bytes: &[u8], json: bool) -> Result<bool, Failure> {
     let notice: Value = serde_json::from_slice(bytes)
-        .map_err(|error| Failure::Run(format!("a notice cannot be read: {error}")))?;
+        .map_err(|error| Failure::Run(format!("cannot parse a notice: {error}")))?;
     if let (Some(lost), Value::Struct(members)) = (notice.whole("lost"), &notice)
         && members.len() == 1
     {
@@ -184,7 +186,10 @@ pub fn assignment(path: &str, text: &str) -> Result<ChangeRequest, String> {
     let change = weir_config::assignment(&format!("value={value}"))?;
     Ok(ChangeRequest {
         path: path.to_owned(),
-        value: change.value.ok_or("a block has no value")?.into(),
+        value: change
+            .value
+            .ok_or("a section has no value; name one of its keys")?
+            .into(),
     })
 }
 

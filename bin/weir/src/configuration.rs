@@ -221,7 +221,7 @@ pub fn good(path: &Path, plan: &Plan, doubts: Vec<String>) -> Result<(), Failure
     }
     let ports = plan.ports.len();
     print(&format!(
-        "{}: good, {ports} port{}\n",
+        "{}: valid, {ports} port{}\n",
         shown(path),
         if ports == 1 { "" } else { "s" }
     ))
@@ -270,7 +270,7 @@ pub fn apply(path: &Path, socket: &Path, confirm: Option<Span>) -> Result<(), Fa
         interrupt_flag().map_err(|e| Failure::Run(format!("cannot watch for Ctrl-C: {e}")))?;
     report(client::put(socket, "/v1/config", text))?;
     note(&format!(
-        "in force; type yes and Enter within {time} to keep it, or the earlier configuration comes back"
+        "applied; type yes and Enter within {time} to keep it, or the previous configuration is restored"
     ));
     if is_confirmed(time, &interrupted) {
         return print("kept\n");
@@ -278,11 +278,11 @@ pub fn apply(path: &Path, socket: &Path, confirm: Option<Span>) -> Result<(), Fa
     let answer = client::put(socket, "/v1/config", weir_config::as_file(&before));
     report(answer).map_err(|failure| {
         Failure::Run(format!(
-            "the earlier configuration could not be put in force again: {failure}"
+            "cannot restore the previous configuration: {failure}"
         ))
     })?;
     Err(Failure::Run(
-        "not confirmed: the earlier configuration is in force again".to_owned(),
+        "not confirmed: the previous configuration was restored".to_owned(),
     ))
 }
 
@@ -319,7 +319,7 @@ fn is_confirmed(time: Span, interrupted: &AtomicBool) -> bool {
 /// Where `weir set` and `weir unset` keep their changes.
 #[derive(Debug, clap::Args)]
 pub struct Save {
-    /// Change this configuration file too, so that a restart keeps it; its comments stay
+    /// Write the change to this configuration file too, so that it survives a restart; comments stay
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = CONFIGURATION)]
     save: Option<PathBuf>,
 }
@@ -352,7 +352,7 @@ fn put_and_save(
     write_file(path, &text, true).map_err(|error| {
         let path = path.display();
         Failure::Run(format!(
-            "in force, but not saved: cannot write {path}: {error}"
+            "applied, but not saved: cannot write {path}: {error}"
         ))
     })?;
     print(&format!("saved: {}\n", path.display()))
@@ -369,7 +369,9 @@ pub fn set(
         Some(path) => component::assignment(path, assignment),
         None => {
             let change = weir_config::assignment(assignment)?;
-            let value = change.value.ok_or("a block has no value")?;
+            let value = change
+                .value
+                .ok_or("a section has no value; name one of its keys")?;
             Ok(ChangeRequest {
                 path: change.path.to_string(),
                 value: value.into(),
@@ -398,7 +400,7 @@ fn own_changes(
     match (&save.save, is_elsewhere) {
         (None, _) => Ok(Vec::new()),
         (Some(_), true) => Err(Failure::Usage(
-            "--save is for a router's own configuration; a control element keeps what it sets"
+            "--save works only for a router's own configuration; a control element stores its settings itself"
                 .to_owned(),
         )),
         (Some(_), false) => {
@@ -454,11 +456,11 @@ fn target(
             Ok((router.of_control_element(), "/v1/component".to_owned()))
         }
         (_, Some(_)) => {
-            let why = "`--fe` is for paths of a configuration; `FE:PATH` names its FE already";
+            let why = "`--fe` cannot be combined with `FE:PATH`, which already names the FE";
             Err(Failure::Usage(why.to_owned()))
         }
         (_, None) => {
-            let why = "either all paths begin with an FE and a colon, or none of them";
+            let why = "either all paths begin with an FE and a colon, or none does";
             Err(Failure::Usage(why.to_owned()))
         }
     }

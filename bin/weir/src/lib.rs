@@ -50,7 +50,7 @@ pub struct RouterSocket {
 /// An FE that is reached through its control element.
 #[derive(Debug, clap::Args)]
 pub struct Element {
-    /// Ask the control element for this forwarding element [default socket: /run/weir-ce/ce.sock]
+    /// Query this forwarding element through its control element [default socket: /run/weir-ce/ce.sock]
     #[arg(long, value_name = "NAME")]
     pub fe: Option<String>,
 }

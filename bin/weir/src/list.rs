@@ -9,7 +9,7 @@ use crate::{Failure, pages};
 /// Arguments of `weir list`.
 #[derive(Debug, clap::Args)]
 pub struct ListArguments {
-    /// Of what
+    /// The list
     #[arg(default_value = "disciplines")]
     what: What,
     /// Print JSON instead of text
@@ -23,9 +23,9 @@ enum What {
     Disciplines,
     /// Tables of a running router: what `weir show` prints
     Tables,
-    /// Every reason for which a packet can be dropped, and what to do about it, as a page in Markdown
+    /// Every drop reason with its causes and remedy, as a page in Markdown
     Drops,
-    /// Every kind of kernel state that decides about packets, and what a router does about it, as a table in Markdown
+    /// Every kind of kernel state that affects packets, and how a router handles it, as a table in Markdown
     Kernel,
     /// Every key of a router's configuration, as a page in Markdown
     Configuration,
@@ -33,9 +33,9 @@ enum What {
     ConfigurationSchema,
     /// The router's HTTP interface, as a page in Markdown; with --json as an OpenAPI document
     Api,
-    /// Every metric that a router has for Prometheus, as a page in Markdown
+    /// Every Prometheus metric of a router, as a page in Markdown
     Prometheus,
-    /// The dashboard for Grafana over these metrics, as JSON to import
+    /// A Grafana dashboard for these metrics, as JSON to import
     Dashboard,
 }
 

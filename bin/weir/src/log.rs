@@ -27,8 +27,8 @@ use crate::output::one_line;
 pub const VARIABLE: &str = "WEIR_LOG";
 
 /// The permitted values of the variable, for help and errors.
-pub const FORM: &str = "a level (error, warn, info, debug, trace, off), or levels by part \
-                               like info,weir_live=debug";
+pub const FORM: &str =
+    "a level (error, warn, info, debug, trace, off), or levels by module like info,weir_live=debug";
 
 const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 
@@ -110,7 +110,7 @@ fn write(entry: Entry) {
     if lost > 0 {
         let _ = writeln!(
             stderr,
-            "weir: {lost} lines of the log are lost: nobody read standard error"
+            "weir: {lost} log lines were lost, because standard error was not read in time"
         );
     }
 }

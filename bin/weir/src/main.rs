@@ -27,7 +27,7 @@ struct Arguments {
 enum Command {
     /// Run a router until SIGTERM; SIGHUP reloads the configuration
     Router {
-        /// The configuration
+        /// Configuration file
         config: PathBuf,
         /// Set by the supervisor: the number of restarts; standard input is its heartbeat socket
         #[arg(long, hide = true, value_name = "RESTARTS")]
@@ -41,21 +41,21 @@ enum Command {
     Init(init::InitArguments),
     /// Validate a configuration without starting anything
     Check {
-        /// The configuration; `-` is standard input
+        /// Configuration file; `-` is standard input
         config: PathBuf,
     },
     /// Compare a configuration with that of a running router
     ///
     /// Exit codes: 0 no difference, 1 differences, 2 an error.
     Diff {
-        /// The configuration; `-` is standard input
+        /// Configuration file; `-` is standard input
         config: PathBuf,
         #[command(flatten)]
         router: RouterSocket,
     },
     /// Apply a configuration to a running router without losing a packet
     Apply {
-        /// The configuration; `-` is standard input
+        /// Configuration file; `-` is standard input
         config: PathBuf,
         /// Roll back after this time unless `yes` is typed
         #[arg(long, value_name = "TIME", value_parser = configuration::time_to_confirm)]
@@ -119,7 +119,7 @@ enum Command {
     Classify(classify::ClassifyArguments),
     /// Print the manual page of a discipline, table or drop reason
     Describe {
-        /// Its name; `weir list disciplines` and `tables` have them all
+        /// Its name; `weir list disciplines` and `tables` list the names
         #[arg(add = complete::mechanisms())]
         name: String,
     },
@@ -267,7 +267,7 @@ fn command() -> clap::Command {
         .chain(OTHERS.iter().map(other))
         .collect();
     command.help_template(format!(
-        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{help}Options:\n{{options}}\n\n`weir COMMAND --help` explains one.\n{{after-help}}"
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{help}Options:\n{{options}}\n\n`weir COMMAND --help` explains a command.\n{{after-help}}"
     ))
 }
 
@@ -339,7 +339,7 @@ fn other(words: Vec<OsString>) -> Result<(), Failure> {
         let all = OTHERS.iter().flat_map(|(_, _, names)| *names).chain(own);
         let hint = did_you_mean(nearest(&name, all.copied()));
         return Err(Failure::Usage(format!(
-            "there is no command `{name}`{hint}; `weir --help` has them all"
+            "unknown command `{name}`{hint}; `weir --help` lists all commands"
         )));
     };
     Err(program::replace(program, words))

@@ -12,7 +12,7 @@ use crate::output::{folder, print_own};
 /// Arguments of `weir manpage`.
 #[derive(Debug, clap::Args)]
 pub struct ManpageArguments {
-    /// Only the page of this sub-command: show, traffic-sink; all pages if none is given
+    /// Only the page of this sub-command: show, traffic-sink [default: all pages]
     command: Option<String>,
     /// Write the pages to this folder (weir.1, weir-router.1, ..), one file each, instead of printing them
     #[arg(long, value_name = "DIR", value_parser = folder)]
@@ -39,7 +39,7 @@ pub fn run(program: Command, arguments: &ManpageArguments) -> Result<(), Failure
             .collect();
         let names = names.join(", ");
         return Err(Failure::Usage(format!(
-            "there is no such sub-command; there are {names}"
+            "unknown sub-command; the sub-commands are {names}"
         )));
     }
     if let Some(folder) = &arguments.out {

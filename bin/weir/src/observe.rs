@@ -33,7 +33,7 @@ pub struct FilterArguments {
     /// Packets from or to a port number or a range of them: 53, 5000-5999
     #[arg(long, help_heading = HEADING, value_name = "NUMBER|RANGE")]
     port_number: Vec<String>,
-    /// Packets that are dropped for a reason: queue-full
+    /// Packets dropped for a reason: queue-full
     #[arg(long, help_heading = HEADING, value_name = "REASON", add = complete::reasons())]
     reason: Vec<String>,
 }
@@ -59,21 +59,21 @@ impl FilterArguments {
 /// Arguments of `weir observe`.
 #[derive(Debug, clap::Args)]
 pub struct ObserveArguments {
-    /// A port of the router; may be repeated. All ports, if none is given
+    /// A port of the router; may be repeated [default: all ports]
     #[arg(long = "port", value_name = "NAME")]
     ports: Vec<String>,
-    /// Only drops, or only who is held back
+    /// Only drops, or only backlogged flows
     #[arg(long = "event", value_name = "EVENT", value_parser = EVENTS)]
     events: Vec<String>,
     #[command(flatten)]
     filter: FilterArguments,
-    /// Print the last COUNT events, and end
+    /// Print the last COUNT events, and exit
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(..=i64::from(LAST_MAX)))]
     last: Option<u32>,
-    /// Go on with new events until Ctrl-C; the default without --last
+    /// Continue with new events until Ctrl-C; the default without --last
     #[arg(short, long)]
     follow: bool,
-    /// End after this time, and what it takes to add up its last drops
+    /// Stop after this time, once its last drops are reported
     #[arg(long)]
     seconds: Option<f64>,
     /// Print each event as a line of JSON
@@ -95,7 +95,7 @@ pub fn run(arguments: ObserveArguments) -> Result<(), Failure> {
     };
     request.check().map_err(Failure::Usage)?;
     if request.follows() && io::stdout().is_terminal() {
-        note("weir: waiting for events; Ctrl-C ends");
+        note("weir: waiting for events; Ctrl-C stops");
     }
     let query = request.query().into_iter();
     let query: Vec<_> = query
@@ -110,7 +110,7 @@ pub fn run(arguments: ObserveArguments) -> Result<(), Failure> {
     let ended = client::get_lines(&arguments.router.socket, &path, take);
     match (ended, shown?) {
         (Ok(()), true) if request.follows() && request.seconds.is_none() => {
-            Err(Failure::Run("the router has ended".to_owned()))
+            Err(Failure::Run("the router closed the connection".to_owned()))
         }
         (Ok(()), _) => Ok(()),
         (Err(error), _) => Err(Failure::Run(error.to_string())),
@@ -126,7 +126,7 @@ fn show(bytes: &[u8], json: bool) -> Result<bool, Failure> {
         };
     }
     let other: serde_json::Value = serde_json::from_slice(bytes)
-        .map_err(|error| Failure::Run(format!("an event cannot be read: {error}")))?;
+        .map_err(|error| Failure::Run(format!("cannot parse an event: {error}")))?;
     match (other["lost"].as_u64(), other["error"].as_str()) {
         (Some(lost), _) => {
             note(&format!(
@@ -135,7 +135,7 @@ fn show(bytes: &[u8], json: bool) -> Result<bool, Failure> {
             Ok(true)
         }
         (None, Some(why)) => Err(Failure::Run(why.to_owned())),
-        (None, None) => Err(Failure::Run(format!("an event cannot be read: {other}"))),
+        (None, None) => Err(Failure::Run(format!("cannot parse an event: {other}"))),
     }
 }
 
@@ -248,7 +248,7 @@ mod tests {
             phase: Some("begins".to_owned()),
             flows: Some(40),
             link_share_ratio: Some(0.5),
-            why: Some("It takes turns with 1 others.".to_owned()),
+            why: Some("Served round-robin; other waiting sources: 1.".to_owned()),
             flow,
             ..event
         };
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(
             line(&event),
             format!(
-                "{head} begins  {who}  1,000,000 packets  waited 12.3 ms  gets 50 % of the link: It takes turns with 1 others."
+                "{head} begins  {who}  1,000,000 packets  waited 12.3 ms  gets 50 % of the link: Served round-robin; other waiting sources: 1."
             )
         );
         event.phase = Some("ends".to_owned());

@@ -138,9 +138,9 @@ pub fn rendered(help: &clap::Error) -> String {
 /// Parses the name of a folder. Refuses `-`, which elsewhere means standard output.
 pub fn folder(text: &str) -> Result<PathBuf, String> {
     match text {
-        "-" => Err(
-            "several files are written: name a folder, or write ./- for one of this name".into(),
-        ),
+        "-" => {
+            Err("this command writes several files: name a folder (./- if its name is `-`)".into())
+        }
         folder => Ok(folder.into()),
     }
 }

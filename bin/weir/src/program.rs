@@ -17,11 +17,11 @@ use crate::{complete, log, output};
 /// Help text common to all programs.
 pub const AFTER_HELP: &str = "\
 Environment:
-  WEIR_LOG     What is logged to standard error: a level (error, warn, info, debug, trace, off), or
-               levels by part like info,weir_live=debug [default: info]
-  WEIR_SOCKET  The socket of the router that is asked [default: /run/weir/weir.sock]
+  WEIR_LOG     Log filter for standard error: a level (error, warn, info, debug, trace, off), or
+               levels by module like info,weir_live=debug [default: info]
+  WEIR_SOCKET  The socket of the router to query [default: /run/weir/weir.sock]
 
-Exit codes: 0 good, 1 it failed (diff: there are differences), 2 wrong usage or configuration";
+Exit codes: 0 success, 1 failure (diff: differences found), 2 wrong usage or configuration";
 
 /// Reason why a program fails.
 #[derive(Debug)]
@@ -40,8 +40,8 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage(why) | Self::Run(why) => f.write_str(why),
-            Self::Reported(code) => write!(f, "a child ended with exit code {code}"),
-            Self::Different => f.write_str("there are differences"),
+            Self::Reported(code) => write!(f, "a child process exited with code {code}"),
+            Self::Different => f.write_str("differences found"),
         }
     }
 }
@@ -143,7 +143,7 @@ pub fn run_with_input(program: &str, arguments: &[&str], input: &str) -> Result<
 fn file_of(program: &str) -> Result<PathBuf, Failure> {
     find(program).ok_or_else(|| {
         Failure::Usage(format!(
-            "this is a command of `{program}`, which is not installed: the package {program} has it"
+            "this command needs `{program}`, which is not installed: install the package {program}"
         ))
     })
 }

@@ -111,7 +111,7 @@ impl Role for Alone {
         let config = config.display();
         match fe {
             Some(_) => Err(Failure::Usage(format!(
-                "{config}: it has a section [fe], so it is a forwarding element: start it with `weir fe {config}`"
+                "{config}: the section [fe] makes this router a forwarding element: start it with `weir fe {config}`"
             ))),
             None => Ok(None),
         }
@@ -125,8 +125,7 @@ fn duration(span: Span) -> Duration {
 /// Runs a router until a signal ends it. `restarts`: the number of earlier processes if a supervisor started this one.
 pub fn run(config: &Path, restarts: Option<u64>, role: &dyn Role) -> Result<(), Failure> {
     if config.as_os_str() == "-" {
-        let why =
-            "a router reads its configuration again on SIGHUP: give it a file, not standard input";
+        let why = "a router rereads its configuration on SIGHUP: name a file, not standard input";
         return Err(Failure::Usage(why.to_owned()));
     }
     let Admission {
@@ -209,7 +208,7 @@ async fn serve(
         }
     };
     tracing::info!(
-        "router stops: the kernel forwards, and queues drain; another signal ends it at once"
+        "router stops: the kernel forwards, and queues drain; another signal stops it immediately"
     );
     tokio::select! {
         () = stop(Arc::clone(&running), end_element) => {}
@@ -330,7 +329,7 @@ fn spawn_readers(
 
 async fn serve_northbound(console: Console, service: Service) -> String {
     match service.serve(Arc::new(console)).await {
-        Ok(()) => "the northbound service has ended".to_owned(),
+        Ok(()) => "the northbound service has stopped".to_owned(),
         Err(error) => format!("northbound service: {error}"),
     }
 }

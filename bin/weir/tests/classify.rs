@@ -172,7 +172,9 @@ fn a_capture_that_is_cut_is_printed_as_far_as_it_goes() {
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
-        said.contains("text.pcap: it begins with 6e 6f 20 63, which is neither pcap nor pcapng"),
+        said.contains(
+            "text.pcap: the file begins with 6e 6f 20 63, which is neither pcap nor pcapng"
+        ),
         "{said}"
     );
 }

@@ -121,7 +121,7 @@ fn a_storm_of_changes_is_read_a_few_times_a_second() {
         CONFIG,
         &[("WEIR_LOG", "info,weir_live::router::watch=debug")],
     );
-    let reads = || bench.log().matches("kernel state is read").count();
+    let reads = || bench.log().matches("reading kernel state").count();
     let (begin, before) = (Instant::now(), reads());
     let mut changes = 0;
     while begin.elapsed() < Duration::from_secs(3) {
@@ -325,7 +325,7 @@ fn a_flood_of_pings_at_the_box_keeps_to_its_share_of_the_port() {
         under_flood(&bench, false, || ()) < pings / 3.0
     });
     let table = bench.ask(&["show", "ports"]);
-    assert!(table.contains("OWN DROPPED"), "{table}");
+    assert!(table.contains("LOCAL DROPPED"), "{table}");
 }
 
 #[test]

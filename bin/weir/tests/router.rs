@@ -606,7 +606,7 @@ fn a_capture_shows_what_left_and_why_the_rest_did_not() {
     eventually("the capture runs", || file.exists());
     let refused = capture("--seconds 1").wait_with_output().unwrap();
     assert_eq!(refused.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("another capture runs"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("another capture is running"));
     send(100);
     assert!(!bench.ping("-c 1 -W 1 192.0.2.1"));
     let ended = running.wait_with_output().unwrap();
@@ -635,7 +635,7 @@ fn a_capture_shows_what_left_and_why_the_rest_did_not() {
         left >= 3 && dropped > 0 && left + dropped == 100,
         "{left} left, {dropped} dropped"
     );
-    let no_route = "dropped: no-route (No route leads to its destination.)";
+    let no_route = "dropped: no-route (No route leads to the destination.)";
     assert!(
         packets
             .iter()
@@ -842,7 +842,7 @@ fn a_filter_of_observe_and_capture_keeps_its_own_packets_and_no_others() {
     for (wrong, expected) in [
         ("observe --reason queue-ful", "did you mean `queue-full`?"),
         ("capture --proto tcpp --out -", "did you mean `tcp`?"),
-        ("observe --host 10.0.0.300", "no address or prefix"),
+        ("observe --host 10.0.0.300", "is not an address or prefix"),
     ] {
         let refused = start(wrong).wait_with_output().unwrap();
         assert_eq!(refused.status.code(), Some(2), "{refused:?}");
@@ -859,7 +859,7 @@ fn a_filter_of_observe_and_capture_keeps_its_own_packets_and_no_others() {
     for part in [
         "PORT",
         "Last minute of wan",
-        "Whose packets wait at wan",
+        "Backlog at wan by source",
         "queue-full",
     ] {
         assert!(frame.contains(part), "{part}:\n{frame}");

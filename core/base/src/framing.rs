@@ -127,7 +127,7 @@ impl Framing {
                 (Some(preset), Some(other)) => {
                     let (a, b) = (other.word, preset.word);
                     return Err(format!(
-                        "`{a}` and `{b}` contradict each other; write one of them"
+                        "`{a}` and `{b}` are mutually exclusive; write only one of them"
                     ));
                 }
                 (None, _) if word == VLAN => tags += VLAN_TAG,
@@ -135,9 +135,8 @@ impl Framing {
                 (None, _) => return Err(format!("`{word}` is not a keyword")),
             }
         }
-        let add = || {
-            format!("`{VLAN}` and `{NO_EFFECT}` go with another keyword, like \"ethernet {VLAN}\"")
-        };
+        let add =
+            || format!("`{VLAN}` and `{NO_EFFECT}` need another keyword, like \"ethernet {VLAN}\"");
         let framing = found.ok_or_else(add)?.framing;
         Ok(Self {
             overhead: framing.overhead + tags,
@@ -265,7 +264,7 @@ mod tests {
         let error = |words| Framing::of_words(words).unwrap_err();
         assert_eq!(
             error("docsis pppoe-ptm"),
-            "`docsis` and `pppoe-ptm` contradict each other; write one of them"
+            "`docsis` and `pppoe-ptm` are mutually exclusive; write only one of them"
         );
         assert_eq!(error("ethernets"), "`ethernets` is not a keyword");
         assert!(error("ether-vlan").ends_with("like \"ethernet ether-vlan\""));

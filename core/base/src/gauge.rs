@@ -82,7 +82,7 @@ impl fmt::Display for Unit {
             Self::Seconds => ", seconds",
             Self::Milliseconds => ", milliseconds",
             Self::BitsPerSecond => ", bit/s",
-            Self::Ratio => ", 1 is all",
+            Self::Ratio => ", 1 = 100 %",
             Self::PerMille => ", thousandths",
             Self::PerMillion => ", millionths",
         })

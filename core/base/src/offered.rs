@@ -80,7 +80,8 @@ impl Offered {
     }
 }
 
-const EXPECTED: &str = "a rate like \"100 Mbit\", or a function of the seconds t like \"0.5*t + 2 Mbit\" (bit, kbit, Mbit, Gbit)";
+const EXPECTED: &str = "a rate like \"100 Mbit\", or a function of the time t in seconds like \"0.5*t + 2 Mbit\" \
+                        (bit, kbit, Mbit, Gbit)";
 
 /// One term as written: its number, its unit, and whether it is multiplied by t.
 struct Term {

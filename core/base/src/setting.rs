@@ -610,7 +610,7 @@ mod tests {
         let error = check("limit", Scalar::Integer(0)).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "`limit` is 0, but must be a whole number from 1 to 1000"
+            "`limit` is 0, but must be an integer from 1 to 1000"
         );
         assert!(check("limit", Scalar::Integer(-1)).is_err());
         assert!(check("admission", Scalar::Real(f64::NAN)).is_err());

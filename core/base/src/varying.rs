@@ -96,7 +96,7 @@ impl<T: Level> Varying<T> {
         let ends = times.clone().skip(1).chain(period);
         if let Some((at, end)) = times.zip(ends).find(|(at, end)| *end < *at + STEP_MIN) {
             return Err(format!(
-                "has {end} after {at}: times must increase, by at least {STEP_MIN}"
+                "has {end} after {at}; times must increase by at least {STEP_MIN}"
             ));
         }
         let mut steps = steps;
@@ -230,7 +230,7 @@ impl<T: Level> FromStr for Varying<T> {
                 None if steps.is_empty() => (step, Span::ZERO),
                 None => {
                     return Err(format!(
-                        "has \"{}\" without a time: every step but the first has one, like \"{} from 10 s\"",
+                        "has \"{}\" without a time; every step after the first needs one, like \"{} from 10 s\"",
                         step.trim(),
                         step.trim()
                     ));
@@ -315,7 +315,7 @@ mod tests {
         assert!(error("1 Mbit from 1 s").contains("begin with a value at 0 s"));
         let back = error("1 Mbit, 2 Mbit from 2 s, 3 Mbit from 1 s");
         assert!(
-            back.contains("1 s after 2 s: times must increase"),
+            back.contains("1 s after 2 s; times must increase"),
             "{back}"
         );
         assert!(error("1 Mb").contains("\"1 Mb\" is not a rate"));

@@ -26,11 +26,11 @@ pub struct Policy(Vec<Row>);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RowError {
     /// The row names no kind.
-    #[error("it names no kind of flow")]
+    #[error("the row names no kind of flow")]
     NoKind,
     /// The server is empty, or has a `*` elsewhere than in front of the first dot.
     #[error(
-        "`{0}` is no server; permitted are names, and `*.` with the end of one, like *.example.org"
+        "`{0}` is not a server name; permitted are whole names, and `*.` with the end of a name, like *.example.org"
     )]
     Server(Box<str>),
 }
@@ -133,7 +133,7 @@ mod tests {
             let error = Row::new(kinds(&[Kind::Tls]), Some(server)).unwrap_err();
             let error = error.to_string();
             assert!(
-                error.starts_with(&format!("`{server}` is no server")),
+                error.starts_with(&format!("`{server}` is not a server name")),
                 "{error}"
             );
         }

@@ -65,7 +65,7 @@ impl Search {
         }
         match *self {
             Self::Hints(HINTS..) => {
-                Some(Finding::new(Kind::Svc, Evidence::Header).with("layers of SVC"))
+                Some(Finding::new(Kind::Svc, Evidence::Header).with("SVC layers"))
             }
             _ => None,
         }
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn layers_decide_by_two_packets_without_a_contradiction() {
         assert_eq!(found(&[&SLICE]), None);
-        assert_eq!(found(&[&SLICE, &SLICE]).as_deref(), Some("layers of SVC"));
+        assert_eq!(found(&[&SLICE, &SLICE]).as_deref(), Some("SVC layers"));
         let piece = [0x7c, 0x80 | SLICE_EXTENSION, 0x80, 0x10, 0x07, 9];
         let rest = [0x7c, SLICE_EXTENSION, 1, 2, 3];
         assert!(

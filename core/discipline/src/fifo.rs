@@ -27,11 +27,11 @@ One queue. A packet that finds it full is dropped.
 
     arrivals --> [ | | | | | ] --> link
 
-Defaults. 1000 packets are what a Linux interface holds: 12 ms of full frames at 1 Gbit/s, 123 ms at 100
-Mbit/s, 1.2 s at 10 Mbit/s. Set fewer on a slow link.
+Defaults. A Linux interface holds 1000 packets: 12 ms of full frames at 1 Gbit/s, 123 ms at 100 Mbit/s, 1.2
+s at 10 Mbit/s. Set fewer on a slow link.
 
-An attacker who fills the link fills the queue: everybody else loses in proportion, and waits
-behind a full queue. Use it as the baseline, not under attack.",
+An attacker who fills the link fills the queue: all other flows lose in proportion, and wait behind a full
+queue. Use it as the baseline, not under attack.",
     parameters: &[LIMIT.id(1)],
     gauges: &[Gauge::counter(101, "full", Unit::Packets, "packets dropped because the queue was full")],
 };

@@ -26,41 +26,41 @@ pub const MANUAL: Manual = Manual {
     purpose: "an emulated link: rate, delay, jitter and loss",
     source: "the idea of Linux sch_netem",
     text: "\
-Each packet is lost with the given probability, independently of the others; if not, it is held for
-the delay, plus or minus a jitter that is drawn evenly from the range. It leaves then, but not before
-the packets that came before it, unless `reorder` is on.
+Each packet is lost with the given probability, independently of other packets. Otherwise it is held for
+the delay, plus or minus a uniformly distributed jitter. Then it leaves, but not before the packets that
+arrived before it, unless `reorder` is on.
 
     arrivals --> lost? --> [ buffer ] -- rate --> [ delay +- jitter ] --> link
 
-With a `rate`, packets are sent one after the other before their delay begins, and those that wait for
-it are in a FIFO of `buffer` bytes, as in a modem; what finds that full is lost. A packet costs 24 bytes
-more than its length in layer 2, as on Ethernet. In an `outage` nothing is sent. A changed rate holds at
-once: of the packet that is being sent, the bits that are left go at the new rate.
+With a `rate`, packets are sent one after the other before their delay begins, and packets that wait for
+the rate are in a FIFO of `buffer` bytes, as in a modem; packets that find it full are lost. A packet costs
+24 bytes more than its layer-2 length, as on Ethernet. In an `outage` nothing is sent. A changed rate
+applies at once: the remaining bits of the packet that is being sent go at the new rate.
 
-A packet that finds the limit reached is dropped: the limit must be at least the packets that the
-link sends in the delay. Finding the next packet costs the logarithm of the packets held.
+A packet that finds the limit reached is dropped: the limit must be at least the packets that the link
+sends in the delay. Finding the next packet takes time logarithmic in the number of packets held.
 
-Defaults. Nothing is impaired until it is asked for.
+Defaults. Without settings nothing is impaired.
 
 Deviations from netem: one distribution, no correlation, no duplicates and no corruption. A changed rate
-holds for packets that wait, too. A changed delay holds for packets whose delay begins after the
-change. A discipline that is put in place while packets are held starts their delay again.
+also applies to waiting packets. A changed delay applies to packets whose delay begins after the change. A
+new discipline that replaces this one while packets are held restarts their delay.
 
-An attacker who fills the link fills the delay line, as it would fill a FIFO. Use it in the lab, not in
-a network.",
+An attacker who fills the link fills the delay line, as it would fill a FIFO. Use it in the lab, not in a
+production network.",
     parameters: &[
         Parameter::new("delay", Kind::Span(Span::ZERO, Span::from_secs(60)), "0 s",
             "time that each packet is held").id(1),
         Parameter::new("jitter", Kind::Span(Span::ZERO, Span::from_secs(60)), "0 s",
-            "how far the delay of a packet may be off; not more than the delay").id(2),
+            "maximum deviation of a packet's delay, in both directions; at most the delay").id(2),
         Parameter::new("loss", Kind::Ratio(0.0, 1.0), "0", "probability that a packet is lost").id(3),
-        Parameter::new("reorder", Kind::Flag, "false", "whether jitter may let a packet overtake another one").id(4),
+        Parameter::new("reorder", Kind::Flag, "false", "jitter may let a packet overtake another one").id(4),
         LIMIT.id(5),
         Parameter::new("rate", Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX), "0 bit",
             "rate at which packets are sent before their delay; 0 bit: each at once").id(6),
         Parameter::new("buffer", Kind::Bytes(Bytes(2_000), Bytes(1_000_000_000)), "1 GB",
-            "most bytes that wait for the rate, without the packet that is being sent").id(7),
-        Parameter::new("outage", Kind::Flag, "false", "whether nothing is sent for now").id(8),
+            "maximum bytes that wait for the rate, without the packet that is being sent").id(7),
+        Parameter::new("outage", Kind::Flag, "false", "nothing is sent for now").id(8),
     ],
     gauges: &[
         Gauge::counter(101, "lost", Unit::Packets, "packets lost on the emulated link"),
@@ -120,7 +120,7 @@ impl Params {
             return Err(SettingError::Contradiction {
                 name: "jitter",
                 why: format!(
-                    "a jitter of {} would let packets leave before they come, at a delay of {}",
+                    "the jitter of {} must not exceed the delay of {}",
                     params.jitter, params.delay
                 ),
             });

@@ -50,7 +50,7 @@ impl Inner {
 
 /// The new parameters are for another kind than the discipline in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the discipline in place is {in_place}, the new parameters are for {offered}")]
+#[error("the running discipline is {in_place}, but the new parameters are for {offered}")]
 pub struct SpecMismatch {
     /// Kind in place.
     pub in_place: &'static str,

@@ -22,7 +22,7 @@ pub struct Spec {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SpecError {
     /// No discipline has this name.
-    #[error("there is no discipline `{kind}`; {}", remedy(kind, *nearest))]
+    #[error("unknown discipline `{kind}`; {}", remedy(kind, *nearest))]
     UnknownKind {
         /// The name as written.
         kind: String,
@@ -37,18 +37,18 @@ pub enum SpecError {
 /// Linux queue disciplines that weir lacks, and former names of weir's own disciplines, each with the
 /// nearest discipline here.
 const ELSEWHERE: &[(&str, &str)] = &[
-    ("bfifo", "`fifo` is nearest to it"),
-    ("fq", "`fq_codel` is nearest to it"),
-    ("fq_pie", "`fq_codel` is nearest to it"),
+    ("bfifo", "the closest discipline is `fifo`"),
+    ("fq", "the closest discipline is `fq_codel`"),
+    ("fq_pie", "the closest discipline is `fq_codel`"),
     (
         "htb",
         "the port's `rate` shapes, and `class_weights` divides the link between classes",
     ),
-    ("netem", "`impair` is nearest to it"),
-    ("pfifo", "`fifo` is nearest to it"),
-    ("pfifo_fast", "`fifo` is nearest to it"),
-    ("pie", "`codel` is nearest to it"),
-    ("prio", "`class_weights` is nearest to it"),
+    ("netem", "the closest discipline is `impair`"),
+    ("pfifo", "the closest discipline is `fifo`"),
+    ("pfifo_fast", "the closest discipline is `fifo`"),
+    ("pie", "the closest discipline is `codel`"),
+    ("prio", "the closest discipline is `class_weights`"),
     (
         "probabilistic_priority",
         "write kind = \"dppbrb\" and adapt = false",
@@ -64,7 +64,7 @@ fn remedy(kind: &str, nearest: Option<&str>) -> String {
         (None, Some(near)) => format!("did you mean `{near}`?"),
         (None, None) => {
             let names: Vec<_> = KINDS.iter().map(|known| known.manual.name).collect();
-            format!("there are {}", names.join(", "))
+            format!("known disciplines: {}", names.join(", "))
         }
     }
 }

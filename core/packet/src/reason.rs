@@ -209,163 +209,179 @@ impl Reason {
 
     const fn text(self) -> (&'static str, &'static str) {
         match self {
-            Self::DeviceDown => ("device-down", "The port it should leave by is down."),
-            Self::TruncatedHeader => ("truncated-header", "A header ends outside the frame."),
+            Self::DeviceDown => ("device-down", "The output port is down."),
+            Self::TruncatedHeader => (
+                "truncated-header",
+                "A header extends beyond the end of the frame.",
+            ),
             Self::TruncatedFrame => (
                 "truncated-frame",
                 "The frame is longer than the MTU of every port; raise the MTU, or lower the sender's.",
             ),
             Self::BadOffload => (
                 "bad-offload",
-                "Its sender left a checksum or its segmentation to hardware, and its headers do not fit that.",
+                "The sender left a checksum or segmentation to hardware, and the headers do not fit that offload.",
             ),
             Self::NotIp => (
                 "not-ip",
-                "It is neither IPv4 nor IPv6 (ARP, say); the kernel has its own copy.",
+                "The packet is neither IPv4 nor IPv6 (for example ARP); the kernel has its own copy.",
             ),
             Self::UnknownVlan => (
                 "unknown-vlan",
-                "It is tagged, and the port has no such VLAN.",
+                "The frame has a VLAN tag, and the port has no such VLAN.",
             ),
             Self::IpVersion => (
                 "ip-version",
-                "Its IP version contradicts the Ethernet type.",
+                "The IP version contradicts the Ethernet type.",
             ),
-            Self::IpHeaderLength => ("ip-header-length", "Its IP header length is impossible."),
-            Self::IpTotalLength => ("ip-total-length", "Its IP total length is impossible."),
-            Self::IpChecksum => ("ip-checksum", "The checksum of its IPv4 header is wrong."),
-            Self::MartianSource => ("martian-source", "Its source address may not be one."),
+            Self::IpHeaderLength => ("ip-header-length", "The IP header length is invalid."),
+            Self::IpTotalLength => ("ip-total-length", "The IP total length is invalid."),
+            Self::IpChecksum => ("ip-checksum", "The IPv4 header checksum is wrong."),
+            Self::MartianSource => ("martian-source", "The source address is invalid."),
             Self::OwnSource => (
                 "own-source",
-                "Its source is an address of the router itself, or a broadcast address of one of its networks.",
+                "The source is an address of the router itself, or a broadcast address of one of its networks.",
             ),
             Self::ReversePath => (
                 "reverse-path",
-                "The route back to its source does not lead to the port where it came in (`source_check`, rp_filter).",
+                "The route back to the source does not lead to the input port (`source_check`, rp_filter).",
             ),
-            Self::ForwardingOff => ("forwarding-off", "Forwarding is off where it came in."),
+            Self::ForwardingOff => (
+                "forwarding-off",
+                "Forwarding is disabled on the input interface.",
+            ),
             Self::MartianDestination => (
                 "martian-destination",
-                "Its destination address may not be forwarded to, not without a route of its own, or is valid on a link only and came out of an FPF path.",
+                "The destination address must not be forwarded to, or only with a route of its own, or is valid on \
+                 one link only and came out of an FPF path.",
             ),
             Self::Multicast => (
                 "multicast",
-                "It is multicast or broadcast, which is not forwarded; the kernel has its own copy.",
+                "The packet is multicast or broadcast, which weir does not forward; the kernel has its own copy.",
             ),
-            Self::SourceRoute => ("source-route", "It asks for a source route."),
+            Self::SourceRoute => ("source-route", "The packet requests a source route."),
             Self::LocalDelivery => (
                 "local-delivery",
-                "It is addressed to the router itself; the kernel has its own copy.",
+                "The packet is addressed to the router itself; the kernel has its own copy.",
             ),
-            Self::Redirected => ("redirected", "It was handed to the control element."),
-            Self::TtlExpired => ("ttl-expired", "Its TTL or hop limit has run out."),
-            Self::NoRoute => ("no-route", "No route leads to its destination."),
-            Self::RouteBlackhole => ("route-blackhole", "Its route is a blackhole."),
-            Self::RouteUnreachable => ("route-unreachable", "Its route says unreachable."),
-            Self::RouteProhibit => ("route-prohibit", "Its route says prohibited."),
+            Self::Redirected => (
+                "redirected",
+                "The packet was handed to the control element.",
+            ),
+            Self::TtlExpired => ("ttl-expired", "The TTL or hop limit expired."),
+            Self::NoRoute => ("no-route", "No route leads to the destination."),
+            Self::RouteBlackhole => ("route-blackhole", "The route is a blackhole."),
+            Self::RouteUnreachable => ("route-unreachable", "The route is of type unreachable."),
+            Self::RouteProhibit => ("route-prohibit", "The route is of type prohibit."),
             Self::NotAPort => (
                 "not-a-port",
-                "Its route leads out of an interface that is not one of the router's ports.",
+                "The route leads to an interface that is not one of the router's ports.",
             ),
             Self::TooBig => (
                 "too-big",
-                "It is longer than the MTU and may not be fragmented.",
+                "The packet is longer than the MTU and must not be fragmented.",
             ),
             Self::FpfIndex => (
                 "fpf-index",
-                "The Index of its FPF header is greater than the Length.",
+                "The Index of the FPF header is greater than its Length.",
             ),
             Self::FpfLidLength => (
                 "fpf-lid-length",
-                "Its LID vector ends within the LID that this domain uses; the domains differ about the size of a LID.",
+                "The LID vector ends within the next LID of this domain; the domains use different LID sizes.",
             ),
             Self::FpfUnknownLid => (
                 "fpf-unknown-lid",
-                "No FPF rule is for its input interface and LID.",
+                "No FPF rule matches the input interface and LID.",
             ),
             Self::FpfRule => (
                 "fpf-rule",
-                "Its FPF rule says drop, or hands it to a control element or a processor that is not there.",
+                "The FPF rule drops the packet, or hands it to a control element or processor that is missing.",
             ),
             Self::FpfProcessed => (
                 "fpf-processed",
-                "A processor took it and gave no packet for it: a parity that no packet needed, a packet that came twice, or no segment where one must be.",
+                "A processor consumed the packet without a result: an unneeded parity, a duplicate packet, or a \
+                 packet that is not a segment where one is required.",
             ),
             Self::FpfSegment => (
                 "fpf-segment",
-                "It was a segment; its bytes are in the packet that was put together, or wait for the others.",
+                "The packet was a segment; its bytes are in the reassembled packet, or wait for the other segments.",
             ),
             Self::FpfIncomplete => (
                 "fpf-incomplete",
-                "Its segments did not all come within a second, or contradict each other.",
+                "The segments of the packet did not all arrive within a second, or contradict each other.",
             ),
             Self::FpfPayload => (
                 "fpf-payload",
-                "Behind its FPF header is neither IPv4 nor IPv6, and the rule that removes the header names no other type.",
+                "The payload after the FPF header is neither IPv4 nor IPv6, and the rule that removes the header \
+                 names no other type.",
             ),
             Self::FpfNested => (
                 "fpf-nested",
-                "It is wrapped in more FPF headers, one within the other, than a router removes.",
+                "The packet has more nested FPF headers than a router removes.",
             ),
             Self::FpfNoMatch => (
                 "fpf-no-match",
-                "No encapsulation matches it, and `fpf.no_match` is drop.",
+                "No encapsulation matches the packet, and `fpf.no_match` is drop.",
             ),
             Self::FpfQueueFull => (
                 "fpf-queue-full",
-                "It was beyond the rate of its FPF path, at the edge, and the queue before that path was full.",
+                "The packet exceeded the rate of its FPF path at the edge, and the queue of that path was full.",
             ),
             Self::FpfReturn => (
                 "fpf-return",
-                "Its FPF rule would send it back by the interface by which it came, within its domain: a loop.",
+                "The FPF rule would send the packet back through its input interface, within its domain: a loop.",
             ),
-            Self::FpfTunnelPort => ("fpf-tunnel-port", "Its FPF tunnel is not entered there."),
-            Self::FpfTunnelPacket => ("fpf-tunnel-packet", "Its FPF tunnel does not carry it."),
+            Self::FpfTunnelPort => (
+                "fpf-tunnel-port",
+                "The packet entered its FPF tunnel at a port that is not \
+                                                        permitted.",
+            ),
+            Self::FpfTunnelPacket => (
+                "fpf-tunnel-packet",
+                "The FPF tunnel does not accept this kind of packet.",
+            ),
             Self::NoCopy => (
                 "no-copy",
-                "It is the copy for a leaf of a multicast tree, and every packet slot is in use.",
+                "The packet is a copy for a leaf of a multicast tree, and all packet slots are in use.",
             ),
             Self::NeighbourFailed => ("neighbour-failed", "The next hop did not answer."),
             Self::NeighbourQueueFull => (
                 "neighbour-queue-full",
-                "Too many packets wait for next hops to answer.",
+                "Too many packets are waiting for next hops to answer.",
             ),
-            Self::PoolExhausted => ("pool-exhausted", "Every packet slot is in use."),
+            Self::PoolExhausted => ("pool-exhausted", "All packet slots are in use."),
             Self::SegmentsQueueFull => (
                 "segments-queue-full",
-                "Superframes of its sender that become very many packets wait, and there was no room behind them.",
+                "Waiting superframes of the same sender, which become many packets, left no room for the packet.",
             ),
             Self::Stale => (
                 "stale",
-                "It waited in the receive ring for longer than `age_max`: the router had stood still.",
+                "The packet was in the receive ring for longer than `age_max`: the router had stalled.",
             ),
             Self::Disabled => (
                 "disabled",
-                "A control element, or the loss of it, has switched forwarding off (`weir fe`).",
+                "A control element, or the loss of its connection, disabled forwarding (`weir fe`).",
             ),
             Self::NotAdmitted => (
                 "not-admitted",
-                "The link was congested, and its flow is not one of those accepted.",
+                "The link was congested, and the flow was not among the accepted flows.",
             ),
             Self::QueueFull => ("queue-full", "The queue was full."),
             Self::Congestion => (
                 "congestion",
-                "Its queue was long or slow: it was dropped to slow its sender.",
+                "The queue was long or slow: the packet was dropped to slow its sender.",
             ),
             Self::LongestFlow => (
                 "longest-flow",
-                "Its flow fills a queue that was full, or waited for too long.",
+                "The flow fills a queue that was full, or its packet waited for too long.",
             ),
-            Self::Policed => (
-                "policed",
-                "It was beyond the rate that a token bucket allows.",
-            ),
-            Self::Impaired => ("impaired", "An emulated link lost it."),
+            Self::Policed => ("policed", "The packet exceeded the rate of a token bucket."),
+            Self::Impaired => ("impaired", "The packet was lost on an emulated link."),
             Self::Reconfigured => (
                 "reconfigured",
-                "A changed configuration left no place for it.",
+                "A configuration change left no room for the packet.",
             ),
-            Self::Shutdown => ("shutdown", "The router stopped while it held it."),
+            Self::Shutdown => ("shutdown", "The router stopped while it held the packet."),
         }
     }
 }

@@ -123,7 +123,7 @@ mod tests {
             (&header(0, 1), "length is 1, but must be from 0 to 0"),
         ] {
             let error = read(bytes).unwrap_err().to_string();
-            assert_eq!(error, format!("header of a chunk: {why}"));
+            assert_eq!(error, format!("chunk header: {why}"));
         }
     }
 

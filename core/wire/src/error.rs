@@ -77,7 +77,7 @@ pub enum WireError {
         permitted: u16,
     },
     /// The checksum field is outside the bytes.
-    #[error("the checksum's field is at byte {at}, but there are {len} bytes")]
+    #[error("the checksum field is at byte {at}, but there are only {len} bytes")]
     ChecksumOutside {
         /// Where the field begins.
         at: usize,
@@ -92,8 +92,8 @@ impl fmt::Display for Header {
             Self::Ethernet => "Ethernet header",
             Self::Vlan => "802.1Q tag",
             Self::Fpf => "FPF header",
-            Self::FpfSegment => "header of an FPF segment",
-            Self::Chunk => "header of a chunk",
+            Self::FpfSegment => "FPF segment header",
+            Self::Chunk => "chunk header",
             Self::Arp => "ARP message",
             Self::Ipv4 => "IPv4 header",
             Self::Ipv4Option => "IPv4 option",

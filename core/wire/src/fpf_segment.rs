@@ -227,7 +227,7 @@ mod tests {
             change(&mut bytes);
             read(&bytes).unwrap_err().to_string()
         };
-        let header = "header of an FPF segment:";
+        let header = "FPF segment header:";
         type Change = fn(&mut Vec<u8>);
         let wrong: [(Change, &str); 11] = [
             (|b| b.truncate(3), "needs 4 bytes, found 3"),

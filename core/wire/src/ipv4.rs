@@ -211,7 +211,7 @@ impl Options {
     pub fn new(options: &[u8]) -> Result<Self, WireError> {
         let mut padded = Self::NONE;
         let found = options.len() as u64;
-        permit(Header::Ipv4Option, "length of all", found, 0, 40)?;
+        permit(Header::Ipv4Option, "length of all options", found, 0, 40)?;
         padded.bytes[..options.len()].copy_from_slice(options);
         padded.len = options.len().next_multiple_of(4) as u8;
         Ok(padded)

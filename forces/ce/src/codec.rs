@@ -35,7 +35,7 @@ impl Codec {
     }
 
     fn known(&self, id: u32) -> Result<&Class, String> {
-        let unknown = || format!("the class {id:#010x} is not known here; load its library");
+        let unknown = || format!("unknown class {id:#010x}; load its library");
         self.class(id).ok_or_else(unknown)
     }
 

@@ -235,12 +235,14 @@ impl Builder {
     fn add_listener(&mut self, name: &str, path: &ComponentPath, settings: &Settings) {
         let text = settings.text("address");
         let Ok(address) = text.parse::<SocketAddr>() else {
-            let why = format!("`address` is \"{text}\", but must be like \"192.0.2.1:6704\"");
+            let why = format!(
+                "`address` is \"{text}\", but must be an IP address and a port, like \"192.0.2.1:6704\""
+            );
             return self.missing(path.join("address"), why);
         };
         let (transport, insecure) = (settings.word("transport"), settings.flag("insecure"));
         if transport.starts_with("sctp") && !insecure {
-            let why = "`sctp` proves nothing and does not encrypt: use \"quic\" or \"tcp_udp\", or set `insecure = true`";
+            let why = "`sctp` neither authenticates nor encrypts: use \"quic\" or \"tcp_udp\", or set `insecure = true`";
             return self.missing(path.join("transport"), why);
         }
         self.listeners.push(ListenPlan {
@@ -260,7 +262,7 @@ impl Builder {
     ) {
         if !is_name(name) {
             let why = format!(
-                "`{name}` is no name of an FE: up to 64 letters, digits, `_` and `-`, and not only digits"
+                "`{name}` is not a valid FE name: up to 64 letters, digits, `_` and `-`, and not only digits"
             );
             return self.missing(path.clone(), why);
         }
@@ -272,7 +274,7 @@ impl Builder {
         }
         let id = Id(settings.count("id") as u32);
         if let Some(other) = self.fes.iter().find(|fe| fe.id == id) {
-            let why = format!("the FE `{}` has this ID already", other.name);
+            let why = format!("the FE `{}` already has this ID", other.name);
             return self.missing(path.join("id"), why);
         }
         self.fes.push(FePlan {
@@ -315,7 +317,7 @@ impl Builder {
         let text = settings.text("page").to_owned();
         if text.is_empty() {
             if !settings.text("page_token").is_empty() {
-                let why = "`page_token` is the token of `page`, which is not set";
+                let why = "`page_token` needs `page`, which is not set";
                 self.missing(ComponentPath::new(["page_token"]), why);
             }
             return None;
@@ -340,8 +342,8 @@ impl Builder {
             return;
         };
         let why = format!(
-            "[listen.{0}] needs `certificate` and `key` of the CE: without them nobody can prove who they are, and on \
-             loopback any local user could be an FE (`weir keys` makes both). Without certificates, set \
+            "[listen.{0}] needs `certificate` and `key` of the CE (`weir keys` makes both): without them peers cannot \
+             authenticate, and even on loopback any local user could act as an FE. To run without certificates, set \
              listen.{0}.transport = \"tcp_udp\" and listen.{0}.insecure = true",
             listen.name
         );
@@ -353,11 +355,14 @@ impl Builder {
         if self.faults.is_empty() && self.listeners.is_empty() {
             self.missing(
                 root.clone(),
-                "the CE listens nowhere; add `[listen.main]` with an `address`",
+                "the CE has no listener; add `[listen.main]` with an `address`",
             );
         }
         if self.fes.len() > FES_MAX {
-            let why = format!("there are {} FEs, but at most {FES_MAX}", self.fes.len());
+            let why = format!(
+                "there are {} FEs, but at most {FES_MAX} are permitted",
+                self.fes.len()
+            );
             self.missing(root, why);
         }
         if let Some(device) = self
@@ -366,7 +371,7 @@ impl Builder {
             .find(|d| self.fes.iter().any(|fe| fe.name == d.name))
         {
             let path = ComponentPath::new([DEVICE.key, &device.name]);
-            self.missing(path, "an FE has this name already");
+            self.missing(path, "an FE already has this name");
         }
         if let Err(faults) = ControllerPlan::check_all(&self.controllers) {
             self.faults.extend(faults);
@@ -495,23 +500,26 @@ mod tests {
         };
         let near = wrong("cor.Gi0/1", "core");
         assert!(
-            near.starts_with("controller.rs.egress: `egress` names \"cor.Gi0/1\""),
+            near.starts_with("controller.rs.egress: `egress` lists \"cor.Gi0/1\""),
             "{near}"
         );
-        assert!(wrong("edge1.lan", "edge1").contains("an FE has this name already"));
+        assert!(wrong("edge1.lan", "edge1").contains("an FE already has this name"));
     }
 
     #[test]
     fn what_is_wrong_has_its_remedy() {
         assert!(faults(&[])[0].contains("add `[listen.main]`"));
         let address = faults(&[change("listen.main.address", "192.0.2.1")]);
-        assert!(address[0].contains("must be like"), "{address:?}");
+        assert!(
+            address[0].contains("must be an IP address and a port, like"),
+            "{address:?}"
+        );
         let twice = faults(&[
             change("listen.main.transport", "quic"),
             change("fe.a.certificate", "a.crt"),
             change("fe.b.certificate", "b.crt"),
         ]);
-        assert!(twice[0].contains("`a` has this ID"), "{twice:?}");
+        assert!(twice[0].contains("`a` already has this ID"), "{twice:?}");
         let page = |page| {
             faults(&[
                 change("listen.main.transport", "quic"),
@@ -520,7 +528,7 @@ mod tests {
         };
         for wrong in ["8080", "0.0.0.0:8080", "192.0.2.1:8080", "localhost:8080"] {
             assert!(
-                page(wrong)[0].contains("must be an address and port of loopback"),
+                page(wrong)[0].contains("must be a loopback address and port"),
                 "{wrong}"
             );
         }
@@ -531,7 +539,7 @@ mod tests {
         assert!(token[0].contains("`page`, which is not set"), "{token:?}");
         let key = faults(&[change("libraries", "x.xml")]);
         assert!(key[0].contains("unknown key `libraries`"), "{key:?}");
-        assert!(faults(&[change("fe.17.certificate", "x")])[0].contains("no name of an FE"));
+        assert!(faults(&[change("fe.17.certificate", "x")])[0].contains("not a valid FE name"));
         let plain = |insecure| {
             CePlan::check(&[
                 change("listen.main.transport", "tcp_udp"),
@@ -547,6 +555,6 @@ mod tests {
             "{refused:?}"
         );
         let sctp = faults(&[change("listen.main.transport", "sctp_udp")]);
-        assert!(sctp[0].contains("`sctp` proves nothing"), "{sctp:?}");
+        assert!(sctp[0].contains("`sctp` neither authenticates"), "{sctp:?}");
     }
 }

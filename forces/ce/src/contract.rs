@@ -202,7 +202,7 @@ pub enum Refusal {
     #[error("{0}")]
     Silent(String),
     /// Too many requests at once.
-    #[error("the CE works on {REQUESTS_MAX} requests already; ask again later")]
+    #[error("the CE is busy with {REQUESTS_MAX} requests; retry later")]
     Busy,
     /// The CE or an FE refused changes; nothing has changed.
     #[error("{}", .0.join("\n"))]
@@ -212,8 +212,7 @@ pub enum Refusal {
 impl Refusal {
     /// Refuses a request for the network where none is configured.
     pub(crate) fn no_network() -> Self {
-        let why =
-            "the control element has no network; name its file as `network` in the configuration";
+        let why = "the control element has no network; set `network` in its configuration to the network file";
         Self::NotFound(why.to_owned())
     }
 

@@ -32,29 +32,29 @@ pub static FES: Class = Class {
     name: "fes",
     metric: Some("fe"),
     id: 0x00F7_0314,
-    about: "the forwarding elements that may associate: whether they have the desired configuration, and why not",
+    about: "the forwarding elements that may associate, whether they have the desired configuration, and if not, why",
     key: &["fe"],
     components: &[
         name_of_fe(1),
         Component::new(2, "id", NUMBER, "2")
-            .about("Its ForCES ID.")
+            .about("ForCES ID of the FE.")
             .shown(&[Cell::new("ID")]),
         Component::new(3, "state", Type::Text, "in sync")
-            .about("`away`, `restoring`, `in sync`, `degraded` (its kernel lacks routes that it has) or `refused`.")
+            .about("`away`, `restoring`, `in sync`, `degraded` (its kernel lacks some of its routes) or `refused`.")
             .shown(&[Cell::new("STATE")]),
         Component::new(4, "ports", NUMBER, "2")
-            .about("Number of its ports.")
+            .about("Number of ports of the FE.")
             .shown(&[Cell::new("PORTS")]),
         Component::new(5, "blocks", NUMBER, "9")
-            .about("Number of its blocks.")
+            .about("Number of LFBs of the FE.")
             .shown(&[Cell::new("BLOCKS")]),
         Component::new(6, "desired", NUMBER, "3")
-            .about("Components that the CE keeps for it: set, or deleted, in the CE's configuration or by operators.")
+            .about("Components that the CE stores for the FE: set or deleted in the configuration or by operators.")
             .shown(&[Cell::new("DESIRED")]),
         Component::new(7, "why", Type::Text, "the link was lost")
             .optional()
             .varying()
-            .about("Why it is away, why the desired configuration is refused, or which route its kernel lacks.")
+            .about("Why the FE is away, why the desired configuration was refused, or which route its kernel lacks.")
             .shown(&[Cell::new("WHY").or("")]),
     ],
     layout: Layout {
@@ -69,7 +69,7 @@ pub static ASSOCIATIONS: Class = Class {
     name: "associations",
     metric: Some("association"),
     id: 0x00F7_0315,
-    about: "the associations of the control element: how long they are up, and the messages of each",
+    about: "the associations of the control element: their uptimes and messages",
     key: &["fe"],
     components: &[
         name_of_fe(1),
@@ -77,9 +77,9 @@ pub static ASSOCIATIONS: Class = Class {
         Component::new(3, "fe_id", NUMBER, "2")
             .about("ForCES ID of the FE.")
             .shown(&[Cell::new("ID")]),
-        Component::new(4, "version", NUMBER, "1").about("Version of the protocol."),
+        Component::new(4, "version", NUMBER, "1").about("ForCES protocol version."),
         Component::new(5, "up_s", Type::Real(Unit::Seconds), "12.5")
-            .about("For how long the association has existed.")
+            .about("Uptime of the association.")
             .shown(&[Cell::new("UP").form(Form::Elapsed)]),
         Component::new(6, "heartbeats_sent", COUNTER, "3")
             .about("Heartbeats sent to the FE.")
@@ -94,7 +94,7 @@ pub static ASSOCIATIONS: Class = Class {
             .about("Messages received from the FE, except heartbeats, setups and teardowns.")
             .shown(&[Cell::new("MESSAGES IN")]),
         Component::new(10, "requests", NUMBER, "0")
-            .about("Requests to the FE that wait or are not answered yet.")
+            .about("Queued and unanswered requests to the FE.")
             .shown(&[Cell::new("REQUESTS")]),
         Component::new(11, "peer", Type::Text, "192.0.2.7:41234")
             .varying()
@@ -102,7 +102,7 @@ pub static ASSOCIATIONS: Class = Class {
             .shown(&[Cell::new("PEER")]),
     ],
     layout: Layout {
-        empty: "No FE is associated. `weir show fes` says why.",
+        empty: "No FE is associated. `weir show fes` shows why.",
         ..Layout::PLAIN
     },
     ..Class::PLAIN
@@ -111,13 +111,14 @@ pub static ASSOCIATIONS: Class = Class {
 /// Messages that have passed a channel.
 const PASSED: Type = Type::Struct(&[
     Component::new(1, "messages", COUNTER, "15").about("Messages."),
-    Component::new(2, "bytes", Type::Counter(Unit::Bytes), "9000").about("Their bytes."),
+    Component::new(2, "bytes", Type::Counter(Unit::Bytes), "9000")
+        .about("Bytes of these messages."),
 ]);
 
 /// Waiting messages.
 const WAITING: Type = Type::Struct(&[
     Component::new(1, "messages", NUMBER, "4").about("Messages."),
-    Component::new(2, "bytes", Type::Gauge(Unit::Bytes), "2400").about("Their bytes."),
+    Component::new(2, "bytes", Type::Gauge(Unit::Bytes), "2400").about("Bytes of these messages."),
 ]);
 
 /// Messages and gauges of the links to the associated FEs.
@@ -125,12 +126,12 @@ pub static CHANNELS: Class = Class {
     name: "channels",
     metric: Some("channel"),
     id: 0x00F7_0319,
-    about: "the two channels of each association, control and redirect, and what stands between them at this end",
+    about: "the two channels of each association, control and redirect, and their discipline at this end",
     key: &["fe"],
     components: &[
         name_of_fe(1),
         Component::new(2, "discipline", Type::Text, "dppbrb")
-            .about("The kind of discipline that divides the link between the channels.")
+            .about("Discipline that divides the link between the channels.")
             .shown(&[Cell::new("DISCIPLINE")]),
         Component::new(3, "control_sent", PASSED, "")
             .about("Control messages handed to the transport.")
@@ -139,7 +140,7 @@ pub static CHANNELS: Class = Class {
             .about("Control messages from the FE.")
             .shown(&[Cell::new("CONTROL IN").of("messages")]),
         Component::new(5, "control_waiting", WAITING, "")
-            .about("Control messages that wait for the transport.")
+            .about("Control messages queued for the transport.")
             .shown(&[Cell::new("CONTROL WAITING").of("messages")]),
         Component::new(6, "redirect_sent", PASSED, "")
             .about("Redirected packets handed to the transport.")
@@ -148,13 +149,13 @@ pub static CHANNELS: Class = Class {
             .about("Redirected packets from the FE.")
             .shown(&[Cell::new("REDIRECT IN").of("messages")]),
         Component::new(8, "redirect_waiting", WAITING, "")
-            .about("Redirected packets that wait for the transport.")
+            .about("Redirected packets queued for the transport.")
             .shown(&[Cell::new("REDIRECT WAITING").of("messages")]),
         Component::new(9, "redirect_dropped", PASSED, "")
-            .about("Redirected packets that were dropped while they waited.")
+            .about("Redirected packets dropped from the queue.")
             .shown(&[Cell::new("REDIRECT DROPPED").of("messages")]),
         Component::new(10, "combined", COUNTER, "0")
-            .about("Redirected packets that were sent in the message of another one."),
+            .about("Redirected packets that were sent in the message of another packet."),
         Component::new(
             11,
             "gauges",
@@ -164,7 +165,7 @@ pub static CHANNELS: Class = Class {
         .about("Gauges of the discipline; `weir describe DISCIPLINE` explains them."),
     ],
     layout: Layout {
-        empty: "No FE is associated. `weir show fes` says why.",
+        empty: "No FE is associated. `weir show fes` shows why.",
         ..Layout::PLAIN
     },
     ..Class::PLAIN
@@ -174,12 +175,12 @@ pub static CHANNELS: Class = Class {
 pub static LFBS: Class = Class {
     name: "lfbs",
     id: 0x00F7_0318,
-    about: "the blocks (LFBs) of the associated forwarding elements: class and instance",
+    about: "the LFBs of the associated forwarding elements: class and instance",
     key: &["fe", "class", "instance"],
     components: &[
         name_of_fe(1),
         Component::new(2, "class", Type::Text, "ports")
-            .about("Name of the class; its ID, if the CE does not know it.")
+            .about("Name of the class, or its ID if the CE does not know the class.")
             .shown(&[Cell::new("CLASS")]),
         Component::new(3, "class_id", NUMBER, "16187650").about("ID of the class."),
         Component::new(4, "instance", Type::Text, "1")
@@ -187,15 +188,15 @@ pub static LFBS: Class = Class {
             .shown(&[Cell::new("INSTANCE")]),
         Component::new(5, "port", Type::Text, "wan")
             .optional()
-            .about("The port, or other section with a name, that the block belongs to.")
+            .about("The port, or other named section, to which the LFB belongs.")
             .shown(&[Cell::new("NAME")]),
         Component::new(6, "about", Type::Text, "the ports and their links")
             .optional()
-            .about("The meaning of the class.")
-            .shown(&[Cell::new("MEANING").or("not known here: load its library")]),
+            .about("Description of the class.")
+            .shown(&[Cell::new("MEANING").or("unknown class: load its library")]),
     ],
     layout: Layout {
-        empty: "No FE is associated. `weir show fes` says why.",
+        empty: "No FE is associated. `weir show fes` shows why.",
         ..Layout::PLAIN
     },
     ..Class::PLAIN
@@ -206,20 +207,20 @@ pub static CONTROLLERS: Class = Class {
     name: "controllers",
     metric: Some("controller"),
     id: 0x00F7_0317,
-    about: "the controllers of the control element: the elements that they steer, their gauges, and what is wrong",
+    about: "the controllers of the control element: the elements that they steer, their gauges and errors",
     key: &["controller"],
     components: &[
         Component::new(1, "controller", Type::Text, "flow")
             .about("Name in the configuration of the CE.")
             .shown(&[Cell::new("CONTROLLER")]),
         Component::new(2, "kind", Type::Text, "flow_control")
-            .about("Its kind; `weir describe KIND` explains it.")
+            .about("Kind of the controller; `weir describe KIND` explains it.")
             .shown(&[Cell::new("KIND")]),
         Component::new(3, "elements", NUMBER, "3")
-            .about("FEs and devices that are there.")
+            .about("FEs and devices that are connected.")
             .shown(&[Cell::new("ELEMENTS")]),
         Component::new(4, "configured", NUMBER, "3")
-            .about("FEs and devices that it has queues of.")
+            .about("FEs and devices whose queues the controller uses.")
             .shown(&[Cell::new("CONFIGURED")]),
         Component::new(
             5,
@@ -227,12 +228,12 @@ pub static CONTROLLERS: Class = Class {
             Type::Map(&Type::Real(Unit::One)),
             "committed_mbps=2.13",
         )
-        .about("Its gauges; `weir describe KIND` explains them.")
+        .about("Gauges of the controller; `weir describe KIND` explains them.")
         .shown(&[Cell::new("GAUGE")]),
         Component::new(6, "why", Type::Text, "edge1: no answer in time")
             .optional()
             .varying()
-            .about("What was wrong lately, by element.")
+            .about("Recent errors, by element.")
             .shown(&[Cell::new("WHY").or("")]),
     ],
     layout: Layout {
@@ -247,13 +248,14 @@ pub static EXCEPTIONS: Class = Class {
     name: "exceptions",
     metric: Some("exception"),
     id: 0x00F7_031C,
-    about: "the packets that forwarding elements have handed over since the start, by what the control element did with them",
+    about: "the packets that forwarding elements have redirected to the control element since its start, by fate",
     key: &["fate"],
     components: &[
         Component::new(1, "fate", Type::Text, "kernel")
-            .about("What has become of them.")
+            .about("Fate of the packets.")
             .shown(&[Cell::new("FATE")]),
-        Component::new(2, "is_loss", Type::Flag, "false").about("Whether they were dropped."),
+        Component::new(2, "is_loss", Type::Flag, "false")
+            .about("Whether the packets were dropped."),
         Component::new(3, "packets", Type::Counter(Unit::Packets), "17")
             .about("Packets.")
             .shown(&[Cell::new("PACKETS")]),
@@ -261,9 +263,9 @@ pub static EXCEPTIONS: Class = Class {
             4,
             "meaning",
             Type::Text,
-            "handed to the kernel of the CE, at the TAP of the port",
+            "passed to the kernel of the CE, through the TAP device of the port",
         )
-        .about("The fate in words.")
+        .about("Description of the fate.")
         .shown(&[Cell::new("MEANING")]),
     ],
     ..Class::PLAIN
@@ -274,18 +276,18 @@ pub static FAULTS: Class = Class {
     name: "faults",
     metric: Some("link_fault"),
     id: 0x00F7_031B,
-    about: "what went wrong with links to the control element since its start: impostors, floods, losses",
+    about: "the faults of links to the control element since its start: impostors, floods, losses",
     key: &["fault"],
     components: &[
         Component::new(1, "fault", Type::Text, "unknown_certificate")
-            .about("Kind of fault; the log has the peer of each.")
+            .about("Kind of fault; the log names the peers.")
             .shown(&[Cell::new("FAULT")]),
         Component::new(2, "count", COUNTER, "3")
-            .about("How often it happened.")
+            .about("Number of these faults.")
             .shown(&[Cell::new("COUNT")]),
     ],
     layout: Layout {
-        empty: "Nothing has gone wrong with a link since the start.",
+        empty: "There have been no link faults since the start.",
         ..Layout::PLAIN
     },
     ..Class::PLAIN
@@ -296,21 +298,21 @@ pub static CERTIFICATES: Class = Class {
     name: "certificates",
     metric: Some("ce_certificate"),
     id: 0x00F7_031D,
-    about: "the certificates of the control element and of its forwarding elements, and when they end",
+    about: "the certificates of the control element and of its forwarding elements, and when they expire",
     key: &["owner", "fingerprint"],
     components: &[
         Component::new(1, "owner", Type::Text, "edge1")
             .about("Name of the FE in the configuration of the CE; `(this CE)` for the CE's own.")
             .shown(&[Cell::new("OWNER")]),
         Component::new(2, "fingerprint", Type::Text, "5f1c0ffee0")
-            .about("Its SHA-256, as `weir keys` prints it. An FE has two while one replaces the other.")
+            .about("SHA-256 fingerprint, as `weir keys` prints it. An FE has two certificates during a replacement.")
             .shown(&[Cell::new("SHA-256")]),
         Component::new(3, "left_s", Type::Real(Unit::Seconds), "2505600.5")
-            .about("Time until it expires; below zero after that. It is accepted still: replace it.")
+            .about("Time until the certificate expires; negative after that. It is still accepted then: replace it.")
             .shown(&[Cell::new("LEFT").form(Form::Elapsed)]),
     ],
     layout: Layout {
-        empty: "The CE has no certificate: nobody proves anything to it, nor it to anybody.",
+        empty: "The CE has no certificate: neither the CE nor its peers are authenticated.",
         ..Layout::PLAIN
     },
     ..Class::PLAIN
@@ -321,7 +323,7 @@ pub static STORE: Class = Class {
     name: "store",
     metric: Some("store"),
     id: 0x00F7_031E,
-    about: "the store of the control element, which keeps what operators want of FEs: whether it can be written",
+    about: "the control element's store of operators' changes to FEs, and whether it can be written",
     key: &["file"],
     components: &[
         Component::new(1, "file", Type::Text, "/var/lib/weir/ce.store")
@@ -331,10 +333,10 @@ pub static STORE: Class = Class {
             .about("Size of the store.")
             .shown(&[Cell::new("SIZE")]),
         Component::new(3, "writable", Type::Flag, "true")
-            .about("Whether changes can be written: the last one could.")
+            .about("Whether the last change could be written.")
             .shown(&[Cell::new("WRITABLE")]),
         Component::new(4, "failures", COUNTER, "0")
-            .about("Changes that were refused since the start because they could not be written.")
+            .about("Changes refused since the start because they could not be written.")
             .shown(&[Cell::new("FAILURES")]),
         Component::new(5, "why", Type::Text, "No space left on device")
             .optional()

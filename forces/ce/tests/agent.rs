@@ -772,7 +772,7 @@ fn an_fe_whose_kernel_lacks_routes_is_not_in_sync() {
         let expected = match missing {
             0 => "in sync".to_owned(),
             1 => why.to_owned(),
-            more => format!("{why}; and {} routes more", more - 1),
+            more => format!("{why}; and {} more routes", more - 1),
         };
         assert_eq!(world.state(), expected);
         let listed = if missing == 0 { "installed" } else { "written" };
@@ -982,7 +982,7 @@ fn operators_add_change_and_remove_sections_of_fpf() {
     );
     refused(
         vec![set("fpf.encapsulation.video.vectors", "b")],
-        "is no vector",
+        "is not a vector",
     );
     refused(vec![set("port.wan.rat", "1 Mbit")], "did you mean");
     assert_eq!(world.state(), "in sync");

@@ -525,7 +525,7 @@ fn a_request_that_cannot_be_met_is_refused_and_the_same_one_is_renewed() {
         ),
         (
             "from=c1 to=a destination=10.0.6.1/24",
-            "has bits beyond its prefix",
+            "has bits set beyond its prefix length",
         ),
         ("from=c1 to=a", "version"),
         (
@@ -538,11 +538,11 @@ fn a_request_that_cannot_be_met_is_refused_and_the_same_one_is_renewed() {
         ),
         (
             "from=c1 to=a destination=10.0.7.0/24",
-            "the path `plain` of the file has these packets already",
+            "the path `plain` of the file already has these packets",
         ),
         (
             "from=c1 to=a destination=10.0.6.0/24 timeout=5_s",
-            "ends by its `lifetime`",
+            "set its `lifetime`",
         ),
         (
             "from=c1 to=a destination=10.0.6.0/24 lifetime=soon",
@@ -560,7 +560,7 @@ fn a_request_that_cannot_be_met_is_refused_and_the_same_one_is_renewed() {
     let other = world.request("from=c1 through=c_d_a destination=10.0.6.0/24 protocol=17");
     let other = other.unwrap_err();
     assert!(
-        other.contains("request 1 has these packets already at `c1`"),
+        other.contains("request 1 already has these packets at `c1`"),
         "{other}"
     );
     let before =
@@ -636,7 +636,7 @@ fn hundreds_of_requests_at_once_are_few_messages_and_have_a_bound() {
     }
     assert_eq!(world.stored.len(), REQUESTS_MAX);
     let full = world.request(&keys(5000)).unwrap_err();
-    assert!(full.contains("there are 1024 requests already"), "{full}");
+    assert!(full.contains("there are already 1024 requests"), "{full}");
 }
 
 #[test]
@@ -673,7 +673,7 @@ fn elements_that_start_again_have_their_sections_and_those_that_are_away_carry_n
     let refused = world
         .request("from=c1 to=a destination=10.0.8.0/24")
         .unwrap_err();
-    assert!(refused.contains("`c1` does not work now"), "{refused}");
+    assert!(refused.contains("`c1` is unavailable"), "{refused}");
     world.mend("c1");
     world.until("c1 is back", |world| {
         world.vectors("plain") == by_b && world.vectors("request-000001") == by_b
@@ -745,7 +745,7 @@ fn a_file_that_does_not_fit_the_ce_is_refused() {
         "{unknown}"
     );
     let name = check(&PLAIN.replace("plain", "request-7"), &all);
-    assert!(name.contains("are those of requests"), "{name}");
+    assert!(name.contains("are reserved for requests"), "{name}");
     let bare = "[element.a2]\ndomain = \"a\"\n[link.inner]\nfrom = \"a1:in\"\nto = \"a2:out\"\n";
     let bare = check(bare, &["a1", "a2", "b1", "c1", "d1"]);
     assert!(bare.contains("link.inner.from_address: missing"), "{bare}");
@@ -753,7 +753,7 @@ fn a_file_that_does_not_fit_the_ce_is_refused() {
     let wish = at(["fpf", "encapsulation", "plain", "vectors"]);
     let twice = with(PLAIN, &all, &[wish]);
     assert_eq!(
-        twice.matches("take it out there").count(),
+        twice.matches("remove it there").count(),
         1,
         "c1 alone has this encapsulation: {twice}"
     );

@@ -31,52 +31,53 @@ pub const MANUAL: Manual = Manual {
     purpose: "holds packets back at the ingresses while the egress is congested",
     source: "Chang et al., Software Defined Backpressure (SD-BM), section III-B; PI: Hollot et al., 2001",
     text: "\
-Sees the queues at the ingresses of a network and the one queue at its egress, which all their packets leave
-by, as one virtual queue. Every sample moves the average of its length, in packets: avg becomes (1 - weight)
-avg + weight times the length. RED's law makes a probability of it, the paper's rho_b: 0 below
-`min_threshold`, growing to `max_probability` at `max_threshold`, and with `gentle` on to 1 at twice of it.
-It is set at every ingress with every sample, whose discipline (refill) drops and holds packets with it.
+Treats the queues at the ingresses of a network and the one queue at its egress, through which all their
+packets leave, as one virtual queue. Every sample updates the average of its length, in packets: avg becomes
+(1 - weight) avg + weight times the length. RED's law turns it into a probability, the paper's rho_b: 0 below
+`min_threshold`, growing to `max_probability` at `max_threshold`, and with `gentle` on to 1 at twice
+`max_threshold`. Every sample sets it at every ingress, whose discipline (refill) drops and holds packets
+with this probability.
 
     backlogs of the ingresses --+
                                 +--> virtual queue --> average --> law --> rho_b --> shared out --> ingresses
     backlog of the egress ------+
 
-With `law = \"pi\"` the probability follows the error of the virtual queue against `target` instead: it moves
-by `proportional` for each packet that the queue has grown, and by `integral` for each packet above the
-target and second. In the long run the queue has the length of the target then, whatever the load.
+With `law = \"pi\"` the probability follows the error of the virtual queue against `target` instead: it changes
+by `proportional` for each packet of queue growth, and by `integral` per second for each packet above the
+target. In the long run the queue length then equals the target, whatever the load.
 
 With `share = \"alike\"`, as in the paper, every ingress gets the same probability. With \"contribution\" each
-gets it in proportion to the packets that it was offered recently, up to 1, such that the same number of
-packets is dropped in all: an ingress that brings little is hardly held. Its section IV-D leaves this open.
+gets one in proportion to the packets that it was offered recently, up to 1, such that the same total number
+of packets is dropped: an ingress with little traffic is hardly held back. The paper's section IV-D leaves this
+open.
 
-Choosing parameters. In the paper's way, with all backlogs, the thresholds are a quarter and three
-quarters of all places in the queues, thresholds of the ingresses and limit of the egress together; it
-works as long as the flows of each ingress have more packets under way than the threshold there. What
-holds up with any traffic is driven by the egress alone, and ours (docs/egress-driven.md): `queue =
-\"egress\"`, thresholds of a quarter and three quarters of its limit, a `weight` of 0.1, and `count_resets
-= \"set\"` at the ingresses. A `weight` of w follows within 1/w samples: at 40 ms, 0.002 takes 20 s, and
-0.1 takes 0.4 s.
+Choosing parameters. The paper's method uses all backlogs, with thresholds of a quarter and three quarters
+of the total queue capacity: the thresholds of the ingresses plus the limit of the egress. It works as long
+as the flows of each ingress have more packets in flight than the threshold there. Our own method works with
+any traffic, and is driven by the egress alone (docs/egress-driven.md): `queue = \"egress\"`, thresholds of a
+quarter and three quarters of its limit, a `weight` of 0.1, and `count_resets = \"set\"` at the ingresses. A
+`weight` of w follows within 1/w samples: at 40 ms, 0.002 takes 20 s, and 0.1 takes 0.4 s.
 
 Defaults. The thresholds are for four ingresses with a threshold of 50 and an egress of 100 packets, as in
 the paper; `max_probability` and `gentle` are those of `red`. `target` and both factors of `law = \"pi\"`
 are ours: the paper names that law, but gives no figures.
 
-Deviations. The text's equation adds up what comes in less what goes out, and so never forgets a packet that
-was dropped, or that did not leave by the egress: its queue grows without end. We add up the backlogs that
-the devices report, which by their books is the same less those packets; `queue = \"integral\"` is the
-equation as it stands. Either counts what the ingresses hold because of the probability, which so feeds
-itself: as soon as they alone hold more than `target`, or much more than `min_threshold`, it need not fall
-again. `queue = \"egress\"` sees the egress only. An ingress counts for `max_threshold` packets at most. A
-queue that does not answer counts with its latest sample for 25 samples, and then as empty and as one that
-brings nothing.
+Deviations. The paper's equation adds arrivals and subtracts departures, and so never forgets a packet that
+was dropped, or that did not leave through the egress: its queue grows without bound. We add up the backlogs
+that the devices report, which by their counters is the same sum without those packets; `queue = \"integral\"`
+is the equation as printed. Both count the packets that the ingresses hold because of the probability, which
+thus feeds itself: once the ingresses alone hold more than `target`, or much more than `min_threshold`, it may
+never fall again. `queue = \"egress\"` counts only the egress. An ingress counts for at most `max_threshold`
+packets. A queue that does not answer counts with its latest sample for 25 samples, and then as empty and
+without arrivals.
 
-An attacker who fills the egress makes all ingresses hold; the thresholds there bound the backlog. Devices are
-trusted. With all backlogs, one ingress that reports a false one drives the probability to `max_probability`
-on top of what the others hold, or to 1 with `gentle` off; two of them, the egress alone, or one with the
-integral queue or `law = \"pi\"` drive it to 1 in any case, and then the ingresses let nothing through. With
-\"contribution\" one that reports few arrivals puts its share on the others. An attacker who can keep samples or
-orders from arriving ends the backpressure: the ingresses forget a probability that is not repeated (see
-refill, lifetime).",
+An attacker who fills the egress makes all ingresses hold packets; the thresholds there bound the backlog.
+Devices are trusted. With all backlogs, one ingress that reports a false backlog drives the probability to
+`max_probability`, plus the effect of the backlogs of the others, or to 1 with `gentle` off; two such ingresses,
+a false egress alone, or one such ingress with the integral queue or `law = \"pi\"` drive it to 1 in any case,
+and then the ingresses pass no packets. With \"contribution\", an ingress that reports few arrivals shifts its
+share to the others. An attacker who can block samples or orders ends the backpressure: the ingresses forget a
+probability that is not repeated (see refill, lifetime).",
     roles: &[
         Role {
             name: INGRESS,
@@ -92,32 +93,32 @@ refill, lifetime).",
             sets: &[],
             renews: &[],
             reads: &[],
-            about: "the queue by which packets leave the network",
+            about: "the queue through which packets leave the network",
         },
     ],
     parameters: &[
         Parameter::new("weight", Form::Ratio(0.000_001, 1.0), "0.1",
             "how far one sample moves the average towards the virtual queue").id(1),
-        Parameter::new("min_threshold", PACKETS, "75 packets", "average from which the probability is above 0").id(2),
-        Parameter::new("max_threshold", PACKETS, "225 packets", "average with max_probability").id(3),
+        Parameter::new("min_threshold", PACKETS, "75 packets", "average above which the probability exceeds 0").id(2),
+        Parameter::new("max_threshold", PACKETS, "225 packets", "average at which max_probability is reached").id(3),
         Parameter::new("max_probability", Form::Ratio(0.0, 1.0), "0.1", "probability at max_threshold").id(4),
         Parameter::new("gentle", Form::Flag, "true",
-            "above max_threshold, whether the probability grows to 1 at twice of it, instead of being 1").id(5),
+            "whether the probability above max_threshold grows to 1 at twice max_threshold, instead of being 1").id(5),
         Parameter::new("queue", Form::Word(&["backlogs", "egress", "integral"]), "backlogs",
-            "the virtual queue: what all queues hold, or the egress only, or all arrivals less all departures").id(6),
+            "the virtual queue: the backlogs of all queues, or of the egress only, or all arrivals minus all departures").id(6),
         Parameter::new("share", Form::Word(&["alike", "contribution"]), "alike",
-            "whether all ingresses get the same probability, or in proportion to their arrivals").id(7),
+            "whether all ingresses get the same probability, or each one in proportion to its arrivals").id(7),
         Parameter::new("law", Form::Word(&["red", "pi"]), "red",
-            "what makes the probability: RED's curve of the average, or a controller with a target").id(8),
-        Parameter::new("target", PACKETS, "100 packets", "with law pi: length that the virtual queue is to have").id(9),
+            "law that determines the probability: RED's curve of the average, or a controller with a target").id(8),
+        Parameter::new("target", PACKETS, "100 packets", "with law pi: target length of the virtual queue").id(9),
         Parameter::new("proportional", Form::Ratio(0.0, 1.0), "0.001",
-            "with law pi: probability for each packet that the virtual queue grows").id(10),
+            "with law pi: probability change for each packet of growth of the virtual queue").id(10),
         Parameter::new("integral", Form::Ratio(0.0, 1.0), "0.002",
-            "with law pi: probability for each packet above the target, in each second").id(11),
+            "with law pi: probability change per second for each packet above the target").id(11),
     ],
     gauges: &[
         Gauge::level(101, "virtual_queue", Unit::Packets, "length of the virtual queue, in packets"),
-        Gauge::level(102, "average", Unit::Packets, "its average"),
+        Gauge::level(102, "average", Unit::Packets, "average length of the virtual queue"),
         Gauge::level(103, "probability", Unit::Ratio, "probability rho_b"),
         Gauge::level(104, "silent", Unit::One, "queues that did not answer"),
     ],

@@ -26,45 +26,43 @@ pub const KIND: Kind = Kind {
 pub const MANUAL: Manual = Manual {
     name: "flow_control",
     id: 0x00F7_0302,
-    purpose: "limits what forwarding elements redirect, so that control messages of all get through",
+    purpose: "limits the redirect rates of forwarding elements, so that all of their control messages get through",
     source: "Zhuge et al., ITJ, equations 12 and 13",
     text: "\
 The control element's link carries `total`. Each of the N forwarding elements (FEs) that answer needs
-`control` of it for its control messages. The rest is shared out evenly: equation 12,
+`control` of it for its control messages. The rest is divided evenly: equation 12,
 
     B_c / T_s = (total - N control) / N                    at least 0
 
-is what an FE may redirect at any time. While some redirect less, others may redirect more, up to B_e: it
-is the rate at which
+is the rate that an FE may redirect at any time. While some redirect less, others may redirect more, up to
+B_e: the rate at which
 
     sum of min(redirect_i, B_e) = (1 + delta) N B_c / T_s        equation 13, with equality
 
-so that the link is never offered more than delta N B_c / T_s beyond what it carries. They are computed again
-with each sample. Where they have changed, every FE receives them, for the token buckets of its uplink (`committed`
-and `excess` of `token_bucket` or `dppbrb`, `bc` and `be` of `redirect`), which are switched by
-`flow_control`. An FE that has not
-answered for `timeout` counts as gone, and one that answers again as come: the others have their new rates
-with the next orders. Its redirect rate is measured over `window`; until it is known, it counts as without
-bound. With `measure`, an FE whose control messages need more than `control` has what they use, measured in
-the same way, and less is left to share out.
+so that the link is never offered more than delta N B_c / T_s beyond its rate. Both are recomputed with each
+sample. When they change, every FE receives them for the token buckets of its uplink (`committed` and `excess`
+of `token_bucket` or `dppbrb`, `bc` and `be` of `redirect`), which `flow_control` switches on and off. An FE
+that has not answered for `timeout` counts as disconnected until it answers again: the others get their new
+rates with the next orders. The redirect rate of an FE is measured over `window`; until it is known, it counts
+as unlimited. With `measure`, an FE whose control messages need more than `control` gets the rate that they
+use, measured in the same way, and less is left to divide.
 
-Choosing parameters. `control` should be what control messages really need: what they need more, redirect
-messages do not give. A `delta` of 0 offers the link no more than it carries; then bursts alone fill its
-queue. `timeout` should be longer than a few periods of sampling, so that a lost sample is not taken for a
-lost FE.
+Choosing parameters. `control` should be the rate that control messages really need: redirect messages do not
+give up more than that. A `delta` of 0 offers the link no more than its rate; then only bursts fill its queue.
+`timeout` should be longer than a few sampling periods, so that a lost sample is not mistaken for a lost FE.
 
 Defaults. `total`, `control` and `delta` are the paper's example. `window` and `timeout` are five and more
 than ten samples of 40 ms.
 
 Deviations and readings. The printed equation 13 clips at B_c, its example computes B_e = 21.92 Mbit/s from
 it: we clip at B_e. T_s cancels out, because our token buckets fill continuously. Where (12) is negative it
-counts as 0: no redirect message passes then. Where no FE is clipped, (13) holds for any B_e: we take that
-at which the greatest one alone could grow into all that is left.
+counts as 0: no redirect message passes then. Where no FE is clipped, (13) holds for any B_e: we choose the B_e
+at which the FE with the highest rate alone could use all that is left.
 
-An attacker at one FE gets B_e, and raises nobody's: the attacker takes only what the quiet ones do not
-use, and they have their committed rate at any time. Several attackers who begin at once between two samples may offer
-the link up to N B_e until the next orders. An FE that lies about what it redirects can raise the others' B_e:
-FEs are trusted.",
+An attacker at one FE gets B_e, and does not raise the B_e of others: the attacker uses only the rate that quiet
+FEs do not use, and they have their committed rate at any time. Several attackers who start together between two
+samples may offer the link up to N B_e until the next orders. An FE that reports a false redirect rate can raise
+the B_e of the others: FEs are trusted.",
     roles: &[Role {
         name: "uplinks",
         queues: [1, 4096],
@@ -82,7 +80,7 @@ FEs are trusted.",
         Gauge::level(103, "excess_mbps", Unit::One, "B_e"),
         Gauge::level(
             104, "redirect_mbps", Unit::One,
-            "redirect rate of all of them, dropped messages included, as far as it is measured",
+            "total measured redirect rate of the forwarding elements, including dropped messages",
         ),
     ],
 };
@@ -110,14 +108,14 @@ const DELTA: Parameter = Parameter::new(
     "delta",
     setting::Kind::Ratio(0.0, 1.0),
     "0.01",
-    "how far redirect messages may exceed what is left for them, as a share of it",
+    "how far redirect messages may exceed the rate left for them, as a fraction of it",
 );
 
 const ENFORCE: Parameter = Parameter::new(
     "flow_control",
     setting::Kind::Flag,
     "true",
-    "whether the forwarding elements hold to the rates",
+    "whether the forwarding elements enforce the rates",
 );
 
 const WINDOW: Parameter = Parameter::new(
@@ -131,14 +129,14 @@ const TIMEOUT: Parameter = Parameter::new(
     "timeout",
     setting::Kind::Span(Span::from_millis(1), Span::from_secs(60)),
     "500 ms",
-    "a forwarding element that has not answered for this long counts as gone",
+    "a forwarding element that has not answered for this long counts as disconnected",
 );
 
 const MEASURE: Parameter = Parameter::new(
     "measure",
     setting::Kind::Flag,
     "false",
-    "whether a forwarding element whose control messages need more than `control` has what they use",
+    "whether a forwarding element whose control messages need more than `control` gets the rate that they use",
 );
 
 /// Equation 12: B_c / T_s of each forwarding element, if their control messages have these rates, on a link of rate

@@ -127,7 +127,7 @@ pub enum Event {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JoinError {
     /// The queue has already joined.
-    #[error("the queue {0} has joined already")]
+    #[error("the queue {0} has already joined")]
     Joined(QueueName),
     /// The controller has no such role.
     #[error("there is no role `{role}`{}", did_you_mean(*nearest))]
@@ -138,7 +138,7 @@ pub enum JoinError {
         nearest: Option<&'static str>,
     },
     /// The role already has its maximum number of queues.
-    #[error("`{role}` is full: its greatest number of queues is {max}")]
+    #[error("`{role}` is full: it has the maximum of {max} queues")]
     Full {
         /// Name of the role.
         role: &'static str,
@@ -884,14 +884,14 @@ mod tests {
         let mut runner = runner(&[("a", "x", "held"), ("a", "y", "seen")]);
         let mut why =
             |element, port, role| runner.join(element, port, role).unwrap_err().to_string();
-        assert_eq!(why("a", "x", "held"), "the queue x of a has joined already");
+        assert_eq!(why("a", "x", "held"), "the queue x of a has already joined");
         assert_eq!(
             why("b", "x", "sen"),
             "there is no role `sen`; did you mean `seen`?"
         );
         assert_eq!(
             why("b", "x", "seen"),
-            "`seen` is full: its greatest number of queues is 1"
+            "`seen` is full: it has the maximum of 1 queues"
         );
         // None of these failed attempts has an effect.
         runner.leave(at(0), "a");

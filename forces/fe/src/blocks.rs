@@ -98,7 +98,7 @@ impl Blocks {
 
     pub(crate) fn get(&self, class: u32) -> Result<&Block, Failure> {
         self.0.get(&class).ok_or_else(|| {
-            let why = format!("there is no class {class:#x} here (SupportedLFBs lists them)");
+            let why = format!("the FE has no class {class:#x} (SupportedLFBs lists its classes)");
             Failure::new(ResultCode::LfbUnknown, why)
         })
     }

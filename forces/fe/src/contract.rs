@@ -108,8 +108,10 @@ impl fmt::Display for Forwarding {
         const UNTIL: &str = "until a CE writes OperEnable, or an operator runs `weir enable` here";
         match self {
             Self::Controlled => f.write_str("a CE controls the FE"),
-            Self::Continued => f.write_str("as its last CE configured it, for CEFTI"),
-            Self::Alone => f.write_str("as its own configuration says"),
+            Self::Continued => {
+                f.write_str("with the configuration of its last CE, until CEFTI expires")
+            }
+            Self::Alone => f.write_str("with its own configuration"),
             Self::Disabled { by, is_master } => {
                 let gone = if *is_master {
                     ""
@@ -123,7 +125,8 @@ impl fmt::Display for Forwarding {
             }
             Self::Expired => write!(
                 f,
-                "no CE, and CEFTI has passed; it stays so until a CE associates, or an operator runs `weir enable` here"
+                "no CE, and CEFTI has expired; it forwards again when a CE associates, or an operator runs \
+                 `weir enable` here"
             ),
         }
     }

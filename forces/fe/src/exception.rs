@@ -50,7 +50,9 @@ pub enum Refused {
     #[error(transparent)]
     Metadata(#[from] MetadataError),
     /// RedirectIn does not have this output port.
-    #[error("RedirectIndex {0} is not known: 0 is a next hop, 1 the routes, 2 a frame for a port")]
+    #[error(
+        "unknown RedirectIndex {0}: permitted are 0 (next hop), 1 (routes) and 2 (a frame for a port)"
+    )]
     Index(u32),
     /// The forwarding element does not have this port.
     #[error("the forwarding element has no port {0}")]

@@ -174,7 +174,7 @@ impl Own {
         let Some(owner) = block.owner else {
             return match instance {
                 1 => Ok(None),
-                _ => Err(none(format!("{name} has one instance, 1"))),
+                _ => Err(none(format!("{name} has only the instance 1"))),
             };
         };
         let word = owner.word();

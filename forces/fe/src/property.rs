@@ -102,7 +102,7 @@ impl EventItem {
         operation: OperationKind,
     ) -> Result<Content, Failure> {
         if operation != OperationKind::GetProperty {
-            let why = "an event has properties only: read them by GET-PROP";
+            let why = "an event has only properties: read them with GET-PROP";
             return Err(Failure::new(ResultCode::InvalidPath, why));
         }
         let properties = subscriptions.0.get(&self.at).copied().unwrap_or_default();
@@ -150,7 +150,7 @@ impl Properties {
                 return Err(Failure::new(ResultCode::ReadOnly, why));
             }
             _ => {
-                let why = format!("an event has the properties 1 to 6, and not {property}");
+                let why = format!("an event has no property {property}, only 1 to 6");
                 return Err(Failure::new(ResultCode::InvalidPath, why));
             }
         }
@@ -175,7 +175,7 @@ impl Subscriptions {
             return Ok(());
         }
         if self.0.len() >= SUBSCRIPTIONS_MAX && !self.0.contains_key(&at) {
-            let why = format!("there are {SUBSCRIPTIONS_MAX} subscriptions, and no room for more");
+            let why = format!("there are already {SUBSCRIPTIONS_MAX} subscriptions; end one");
             return Err(Failure::new(ResultCode::MemoryError, why));
         }
         self.0.insert(at, properties);
@@ -196,7 +196,7 @@ impl Subscriptions {
 fn written(property: Option<u32>, content: &Content) -> Result<Vec<(u32, u32)>, Failure> {
     let number = |octets: &[u8]| -> Result<u32, Failure> {
         let octets = octets.try_into().map_err(|_| {
-            let why = "a property is a number of four octets";
+            let why = "a property must be a number of four octets";
             Failure::new(ResultCode::InvalidParameters, why)
         })?;
         Ok(u32::from_be_bytes(octets))

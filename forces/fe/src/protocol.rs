@@ -172,7 +172,7 @@ impl Protocol {
         unique.sort_unstable();
         unique.dedup();
         if unique.len() < ces.len() || ces.is_empty() || ces.len() > CES_MAX {
-            let why = format!("CEID and BackupCEs must be 1 to {CES_MAX} CEs, each of them once");
+            let why = format!("CEID and BackupCEs must list 1 to {CES_MAX} different CEs");
             return Err(Failure::new(ResultCode::InvalidParameters, why));
         }
         match ces.iter().find(|ce| !self.known.contains(ce)) {
@@ -228,7 +228,9 @@ fn groups(after: &Value) -> Result<Vec<Id>, Failure> {
     match groups.len() <= GROUPS_MAX && groups.iter().all(is_group) {
         true => Ok(groups),
         false => {
-            let why = format!("at most {GROUPS_MAX} multicast IDs, from 0xc0000000 to 0xffffffef");
+            let why = format!(
+                "MulticastFEIDs may have at most {GROUPS_MAX} IDs, from 0xc0000000 to 0xffffffef"
+            );
             Err(Failure::new(ResultCode::ValueOutOfRange, why))
         }
     }

@@ -60,7 +60,7 @@ impl Write<'_> {
     /// Executes one path of a Config.
     pub(crate) fn execute(&mut self, block: &Block, item: &Item) -> Result<(), Failure> {
         if item.instance != 1 {
-            let why = format!("{} has one instance, 1", block.schema.name);
+            let why = format!("{} has only the instance 1", block.schema.name);
             return Err(Failure::new(ResultCode::InstanceNotFound, why));
         }
         let Some((Step::Id(TABLE), steps)) = item.steps.split_first() else {
@@ -137,7 +137,7 @@ impl Write<'_> {
                     None => invalid(ResultCode::NotFound, "no row has this key"),
                 }
             }
-            _ => invalid(ResultCode::InvalidPath, "name a row"),
+            _ => invalid(ResultCode::InvalidPath, "the path must select a row"),
         }
     }
 
@@ -183,10 +183,12 @@ fn refused(row: u32, code: ResultCode) -> Failure {
     let why = match code {
         ResultCode::Exists => "another row has this prefix",
         ResultCode::NotFound => "there is no such row",
-        ResultCode::NotSupported => "a prefix has one next hop here: ECMPFlag must be false",
+        ResultCode::NotSupported => {
+            "a prefix can have only one next hop on this FE: ECMPFlag must be false"
+        }
         ResultCode::ValueOutOfRange => "the prefix is longer than an address",
         ResultCode::MemoryError => "the table is full",
-        _ => "a row needs all of its members, and addresses of its family",
+        _ => "a row needs all of its members, and addresses of the table's family",
     };
     Failure::new(code, format!("row {row}: {why}"))
 }

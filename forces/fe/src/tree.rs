@@ -48,7 +48,8 @@ impl Found<'_> {
         match (self.kind.resolved(), step) {
             (Kind::Struct(members) | Kind::Union(members), Step::Id(id)) => {
                 let member = members.iter().find(|member| member.id == *id);
-                let member = member.ok_or_else(|| invalid(format!("no {id} {}", place())))?;
+                let member =
+                    member.ok_or_else(|| invalid(format!("no component {id} {}", place())))?;
                 self.value = match self.value.take() {
                     Some(Cow::Borrowed(value)) => value.get(&member.name).map(Cow::Borrowed),
                     Some(Cow::Owned(value)) => value.get(&member.name).cloned().map(Cow::Owned),
@@ -86,10 +87,10 @@ impl Found<'_> {
             }
             (Kind::Array(_), Step::Range { first, last }) => self.range = Some((*first, *last)),
             (_, Step::Key { .. } | Step::Range { .. }) => {
-                let why = format!("{:?} is no table", self.ids);
+                let why = format!("{:?} is not a table", self.ids);
                 return Err(Failure::new(ResultCode::NotATable, why));
             }
-            (_, Step::Id(id)) => return Err(invalid(format!("no {id} {}", place()))),
+            (_, Step::Id(id)) => return Err(invalid(format!("no component {id} {}", place()))),
         }
         Ok(())
     }
@@ -224,7 +225,12 @@ fn enter<'v, 'k>(
     let (name, kind) = match (kind.resolved(), step) {
         (Kind::Struct(members), Step::Id(id)) => {
             let member = members.iter().find(|member| member.id == *id);
-            let invalid = || Failure::new(ResultCode::InvalidPath, format!("there is no {id}"));
+            let invalid = || {
+                Failure::new(
+                    ResultCode::InvalidPath,
+                    format!("there is no component {id}"),
+                )
+            };
             let member = member.ok_or_else(invalid)?;
             (member.name.clone(), &member.kind)
         }

@@ -56,7 +56,7 @@ impl<'a> View<'a> {
             OperationKind::Get | OperationKind::GetProperty => self.read(item),
             kind => Err(Failure::new(
                 ResultCode::InvalidOperation,
-                format!("a Query has GET and GET-PROP, and not {kind}"),
+                format!("a Query may contain only GET and GET-PROP, not {kind}"),
             )),
         };
         answer.unwrap_or_else(|failure| failure.answer())

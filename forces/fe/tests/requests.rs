@@ -216,7 +216,7 @@ fn a_refused_setting_is_named_with_its_cause_and_nothing_changes() {
     let answers = world.config(vec![set("ports", 1, "interface", "wan")]);
     assert_eq!(codes(&answers), [ResultCode::InvalidParameters]);
     assert!(
-        answers[0].1.contains("has this interface already"),
+        answers[0].1.contains("already uses this interface"),
         "{answers:?}"
     );
     assert_eq!(

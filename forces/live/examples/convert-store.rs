@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: convert-store OLD.redb NEW.store".into());
     };
     if Path::new(new).exists() {
-        return Err(format!("{new} exists, and is left alone").into());
+        return Err(format!("{new} exists, and is not changed").into());
     }
     let read = ReadOnlyDatabase::open(old)?.begin_read()?;
     let path = |text: &str| ComponentPath::new(text.split('\u{1f}'));
@@ -76,6 +76,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (number, keys) in requests {
         store.keep_request(&(number, Some(keys)))?;
     }
-    println!("{new}: written; its permissions are those of a new store, so see to its owner");
+    println!("{new}: written, with the permissions of a new store; set its owner");
     Ok(())
 }

@@ -58,7 +58,7 @@ pub struct Target {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SnmpError {
     /// No answer arrived in time. An agent that does not accept the secrets does not answer either.
-    #[error("{0} did not answer within {1:?}; is the community or the user right?")]
+    #[error("{0} did not answer within {1:?}; check the community or the user")]
     Silent(SocketAddr, Duration),
     /// The socket failed, or the answer is invalid.
     #[error("{0}: {1}")]
@@ -226,7 +226,7 @@ async fn answer(
             Err(error) => return Err(words(&error)),
         }
     }
-    Err("its clock (SNMPv3) changes with every answer".to_owned())
+    Err("its SNMPv3 clock changes with every answer".to_owned())
 }
 
 async fn put<'s>(session: &'s mut AsyncSession, question: &Question<'_>) -> Result<Pdu<'s>, Error> {
@@ -247,11 +247,11 @@ async fn put<'s>(session: &'s mut AsyncSession, question: &Question<'_>) -> Resu
 fn owned(pdu: &Pdu<'_>, secrets: &Secrets) -> Result<Vec<(Vec<u64>, Datum)>, String> {
     // The library parses answers of every version; an SNMPv2c answer does not authenticate a user.
     if pdu.v3_msg_id == 0 && matches!(secrets, Secrets::User(_)) {
-        return Err("it answers without SNMPv3".to_owned());
+        return Err("it answered without SNMPv3".to_owned());
     }
     if pdu.error_status != 0 {
         return Err(format!(
-            "it answers with the error status {}",
+            "it answered with error status {}",
             pdu.error_status
         ));
     }
@@ -267,7 +267,7 @@ fn owned(pdu: &Pdu<'_>, secrets: &Secrets) -> Result<Vec<(Vec<u64>, Datum)>, Str
 async fn open(target: &Target) -> Result<AsyncSession, String> {
     let mut first = [0; 4];
     let random = SystemRandom::new().fill(&mut first);
-    random.map_err(|_| "there are no random numbers".to_owned())?;
+    random.map_err(|_| "cannot get random numbers".to_owned())?;
     let first = i32::from_be_bytes(first) & 0x3fff_ffff;
     let session = match &target.secrets {
         Secrets::Community(community) => {
@@ -283,10 +283,10 @@ async fn open(target: &Target) -> Result<AsyncSession, String> {
 /// An error of the library as a sentence.
 fn words(error: &Error) -> String {
     match error {
-        Error::Send | Error::Receive => "nobody listens there".to_owned(),
+        Error::Send | Error::Receive => "no SNMP agent is listening there".to_owned(),
         Error::AuthFailure(why) => {
             format!("it does not accept the user or the passwords ({why:?})")
         }
-        error => format!("its answer is no answer to the request ({error:?})"),
+        error => format!("its answer does not match the request ({error:?})"),
     }
 }

@@ -324,7 +324,7 @@ fn a_silent_ce_is_found() {
             let end = timeout(LONG, fe.incoming.recv()).await;
             assert_eq!(end, Ok(None));
             let ended = fe.incoming.ended().unwrap().to_string();
-            assert!(ended.contains("nothing came"), "{ended}");
+            assert!(ended.contains("sent nothing"), "{ended}");
         });
     });
 }

@@ -138,41 +138,36 @@ pub fn kind(class: &Class, ids: &[u32]) -> Result<Kind, PathError> {
             part(
                 4,
                 "targetComponentPath",
-                "The path in it.",
+                "The path within the target.",
                 Kind::Octets(Some(128)),
                 false,
             ),
         ],
         Kind::Array(_) => vec![
-            number(2, "entryCount", "Its rows.", false),
+            number(2, "entryCount", "The number of rows.", false),
             number(
                 3,
                 "highestUsedSubscript",
-                "The greatest index of a row.",
+                "The highest index of a row.",
                 false,
             ),
             number(
                 4,
                 "firstUnusedSubscript",
-                "The least index without a row.",
+                "The lowest index without a row.",
                 false,
             ),
         ],
         Kind::Text(_) => vec![
             number(2, "stringLength", "The length in octets.", false),
-            number(
-                3,
-                "maxStringLength",
-                "The greatest length in octets.",
-                false,
-            ),
+            number(3, "maxStringLength", "The maximum length in octets.", false),
         ],
         Kind::Octets(_) => vec![
             number(2, "octetstringLength", "The length in octets.", false),
             number(
                 3,
                 "maxOctetstringLength",
-                "The greatest length in octets.",
+                "The maximum length in octets.",
                 false,
             ),
         ],
@@ -214,7 +209,7 @@ fn base_members() -> Vec<Component> {
         ],
         ..Integer::Uint8.into()
     });
-    let about = "Whether it can be read and written.";
+    let about = "Whether the component can be read and written.";
     vec![Component {
         access: Access::ReadOnly,
         ..part(ACCESSIBILITY, "accessibility", about, kind, false)
@@ -227,25 +222,25 @@ fn event_members() -> Vec<Component> {
         number(
             REGISTRATION,
             "registration",
-            "Whether it is reported: 0 means no.",
+            "Whether the event is reported; 0 means no.",
             false,
         ),
         number(
             THRESHOLD,
             "threshold",
-            "The value to pass or to reach.",
+            "The value that must be crossed or reached.",
             true,
         ),
         number(
             HYSTERESIS,
             "eventHysteresis",
-            "How far the value must move.",
+            "How far the value must change.",
             true,
         ),
         number(
             COUNT,
             "eventCount",
-            "Occurrences left out between two reports.",
+            "Occurrences that are not reported between two reports.",
             true,
         ),
         number(

@@ -937,13 +937,10 @@ fn what_a_ce_writes_about_heartbeats_and_failover_holds_from_then_on() {
 fn wrong_parameters_of_a_ce_are_refused() {
     let good = || ce_params(CE);
     let new = |params| Ce::new(params).map(|_| ()).unwrap_err().to_string();
-    assert_eq!(
-        new(ce_params(Id(7))),
-        "the ID 0x00000007 is not that of a CE"
-    );
+    assert_eq!(new(ce_params(Id(7))), "0x00000007 is not the ID of a CE");
     let assigns = Some(0..=7);
     let error = new(ce::Params { assigns, ..good() });
-    assert_eq!(error, "the ID 0x00000000 is not that of an FE");
+    assert_eq!(error, "0x00000000 is not the ID of an FE");
     for params in [
         ce::Params {
             window: 0,

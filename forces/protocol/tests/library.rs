@@ -155,7 +155,7 @@ fn what_is_wrong_is_named_with_its_line() {
         (
             "<frameDefs>",
             "<frame/><frameDefs>",
-            "line 6: `frame` within `LFBLibrary`, which may have description, load,",
+            "line 6: `frame` is not permitted in `LFBLibrary`, which may contain description, load,",
         ),
         ("<name>Small</name>", "", "line 7: `frameDef` has no name"),
         (
@@ -201,7 +201,7 @@ fn what_is_wrong_is_named_with_its_line() {
         (
             "<typeRef>byte[6]</typeRef>",
             "<typeRef>Bite</typeRef>",
-            "line 28: there is no type `Bite` here, nor in the libraries that are loaded: Base",
+            "line 28: there is no type `Bite` here or in the loaded libraries: Base",
         ),
         (
             "componentID=\"2\"><name>Raw",

@@ -279,11 +279,11 @@ fn contradictions_are_errors_with_their_line() {
     for (text, expected) in [
         (
             library(3, "EtherPHYCop", &number(2, "AdminStatus")),
-            "line 3: the class EtherPHYCop (3) differs from EtherPHYCop, which is known by this ID, in its component AdminStatus (2)",
+            "line 3: the class EtherPHYCop (3) differs from EtherPHYCop, the known class with this ID, in its component AdminStatus (2)",
         ),
         (
             library(3, "Ext-Other", &number(1, "A")),
-            "line 3: the class Ext-Other (3) differs from EtherPHYCop, which is known by this ID, in its name",
+            "line 3: the class Ext-Other (3) differs from EtherPHYCop, the known class with this ID, in its name",
         ),
         (
             library(77, "EtherPHYCop", &number(1, "A")),

@@ -4,9 +4,9 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// A name occurs twice.
-    #[error("there is already {what} `{name}`")]
+    #[error("duplicate {what} `{name}`")]
     Twice {
-        /// Kind of name: `a domain`, `a forwarding element`, ..
+        /// Kind of name: `domain`, `forwarding element`, ..
         what: &'static str,
         /// The name.
         name: String,
@@ -32,11 +32,12 @@ pub enum PathError {
         most: u64,
     },
     /// Both ends of a link are at one forwarding element.
-    #[error("both ends of a link are at `{0}`")]
+    #[error("both ends of a link are at `{0}`; they must be at different forwarding elements")]
     Loop(String),
     /// A domain has no free identifier.
     #[error(
-        "domain `{domain}` has no free identifier: all {} of {bytes} byte are in use; 2-byte identifiers would do",
+        "domain `{domain}` has no free identifier: all {} identifiers of {bytes} byte are in use; use 2-byte \
+         identifiers",
         1_u32 << (8 * u32::from(*bytes))
     )]
     Full {
@@ -57,7 +58,7 @@ pub enum PathError {
     },
     /// Two consecutive domains on a named path are not connected by a suitable link.
     #[error(
-        "no working link leads from domain `{from}` to `{to}` on the named path, by the elements that it names"
+        "no working link leads from domain `{from}` to `{to}` on the named path, through the elements that it names"
     )]
     NoLink {
         /// The domain before the gap.
@@ -66,7 +67,7 @@ pub enum PathError {
         to: String,
     },
     /// The ends of a named path differ from the ends of its flow.
-    #[error("the named path must begin in domain `{from}` and end in `{to}`, where its flow does")]
+    #[error("the named path must begin in domain `{from}` and end in `{to}`, like its flow")]
     Ends {
         /// The domain of the ingress edge.
         from: String,
@@ -74,7 +75,7 @@ pub enum PathError {
         to: String,
     },
     /// Fewer disjoint paths exist than were requested.
-    #[error("{found} of {wanted} paths from `{from}` to `{to}` share no {kind}")]
+    #[error("only {found} of {wanted} paths from `{from}` to `{to}` exist that share no {kind}")]
     NotDisjoint {
         /// The forwarding element at the start of the paths.
         from: String,
@@ -98,7 +99,7 @@ pub enum PathError {
         bps: u64,
     },
     /// The target is in the domain where the path would start, so no identifier is needed.
-    #[error("`{from}` is in the target domain `{to}`: no path is needed")]
+    #[error("`{from}` is already in the target domain `{to}`: no path is needed")]
     AlreadyThere {
         /// The forwarding element.
         from: String,
@@ -106,10 +107,10 @@ pub enum PathError {
         to: String,
     },
     /// The identifiers of a path do not fit into a header.
-    #[error("the identifiers of the path have {0} bytes; a header holds 255")]
+    #[error("the identifiers of the path have {0} bytes, but a header holds at most 255")]
     TooLong(usize),
     /// The target cannot remove the header of packets with this payload.
-    #[error("`{0}` delivers no packets of this kind: it is no edge for them")]
+    #[error("`{0}` does not deliver packets of this kind: it is not an edge for them")]
     NoEdge(String),
     /// A filter contradicts itself.
     #[error("the filter {0}")]
@@ -118,7 +119,7 @@ pub enum PathError {
     #[error("there is no request {0}")]
     NoRequest(u64),
     /// A request has no target, or the same target twice.
-    #[error("a request needs targets, each once")]
+    #[error("a request needs at least one target, and each target only once")]
     Targets,
 }
 

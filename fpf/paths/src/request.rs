@@ -59,7 +59,7 @@ impl Filter {
         let wrong = |why| Err(PathError::Filter(why));
         let bits = |address: IpAddr| if address.is_ipv4() { 32 } else { 128 };
         if prefixes().any(|prefix| prefix.bits > bits(prefix.address)) {
-            return wrong("has a prefix with more bits than its addresses have");
+            return wrong("has a prefix that is longer than its address");
         }
         let families = prefixes().map(|prefix| prefix.address.is_ipv4());
         let families: Vec<bool> = families.collect();
@@ -69,14 +69,14 @@ impl Filter {
         let has_ports = ports.clone().next().is_some();
         let is_ip = !families.is_empty() || self.protocol.is_some() || has_ports;
         if self.ether_type.is_some() && is_ip {
-            return wrong("has an ether type of other packets, and fields of IP");
+            return wrong("has both an ether type and IP fields");
         }
         if ports.any(|[first, last]| first > last) {
-            return wrong("has a range of ports that ends before it begins");
+            return wrong("has a range of ports whose first port is above its last port");
         }
         match self.protocol {
             Some(protocol) if WITH_PORTS.contains(&protocol) => Ok(()),
-            _ if has_ports => wrong("has ports, but no protocol with ports"),
+            _ if has_ports => wrong("has ports, but no protocol that has ports"),
             _ => Ok(()),
         }
     }

@@ -133,7 +133,7 @@ impl Topology {
     pub fn add_domain(&mut self, domain: Domain) -> Result<DomainId, PathError> {
         within("the number of domains", self.domains.len() + 1, NODES_MAX)?;
         within(
-            "the bytes of an identifier",
+            "the identifier length in bytes",
             domain.lid_bytes.unwrap_or(1),
             2_u8,
         )?;
@@ -142,10 +142,10 @@ impl Topology {
         let mut names: Vec<&str> = domain.behaviours.iter().map(|b| b.name.as_str()).collect();
         names.sort_unstable();
         if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(twice("a behaviour", pair[0]));
+            return Err(twice("behaviour", pair[0]));
         }
         if self.domain_names.contains_key(&domain.name) {
-            return Err(twice("a domain", &domain.name));
+            return Err(twice("domain", &domain.name));
         }
         let id = DomainId(self.domains.len());
         self.domain_names.insert(domain.name.clone(), id);
@@ -172,7 +172,7 @@ impl Topology {
             return Err(unknown("domain", &fe.domain.0.to_string()));
         }
         if self.fe_names.contains_key(&fe.name) {
-            return Err(twice("a forwarding element", &fe.name));
+            return Err(twice("forwarding element", &fe.name));
         }
         let id = FeId(self.fes.len());
         self.fe_names.insert(fe.name.clone(), id);
@@ -191,7 +191,7 @@ impl Topology {
             let fe = known.ok_or_else(|| unknown("forwarding element", &end.fe.0.to_string()))?;
             if self.interfaces[end.fe.0].contains_key(&end.interface) {
                 let name = format!("{}:{}", fe.name, end.interface);
-                return Err(twice("a link at", &name));
+                return Err(twice("link at", &name));
             }
         }
         let [a, b] = &link.ends;

@@ -113,7 +113,7 @@ pub fn row(flows: u32, frame_bytes: usize, rounds: usize, quick: bool) -> Result
 /// Rows as an aligned table.
 pub fn table(rows: &[Row]) -> String {
     let mut table = String::from(
-        "frame   flows  T0: read  T1: classify  T0/T1  spread  decided flows add  look-up\n",
+        "frame   flows  T0: read  T1: classify  T0/T1  spread  decided flows add   lookup\n",
     );
     for row in rows {
         // Writing to a string cannot fail.

@@ -108,7 +108,7 @@ pub fn sample(flows: u32, batches: usize) -> Result<[f64; 2], WireError> {
 /// Rows as an aligned table.
 pub fn table(rows: &[Row]) -> String {
     let mut table = String::from(
-        "    flows   memory  encapsulate  ratio  look-up: burst  one by one  dependent  insert  longest\n",
+        "    flows   memory  encapsulate  ratio   lookup: burst  one by one  dependent  insert  longest\n",
     );
     for row in rows {
         // Writing to a string cannot fail.

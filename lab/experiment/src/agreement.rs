@@ -106,32 +106,32 @@ const METRICS: [Metric; 12] = [
 const CAUSES: [(&[&str], &str); 6] = [
     (
         &["web_"],
-        "the kernel repeats a lost SYN after 1 s whatever the scenario says, and counts its \
-         time-outs by its own clock tick",
+        "the kernel retransmits a lost SYN after 1 s regardless of the scenario, and its timeouts follow its own \
+         clock tick",
     ),
     (
         &["tcp_", "transfer", "jain_"],
-        "the kernel hands a flow's data to the queue in small portions (TSQ) and speeds its start up \
-         by HyStart; the model sends what its window permits",
+        "the kernel passes a flow's data to the queue in small portions (TSQ) and leaves slow start early (HyStart); \
+         the model sends as much as its window permits",
     ),
     (
         &["tcp_share", "udp_", "tcp_goodput", "web_"],
-        "at a full queue it counts who comes in the moment in which a place becomes free: floods are \
-         exact to the nanosecond in simulation, and in the lab as exact as the scheduler",
+        "at a full queue, the packet that arrives just when a slot becomes free is queued: floods are exact to the \
+         nanosecond in simulation, but only as exact as the scheduler in the lab",
     ),
     (
         &["tcp_", "udp_", "web_goodput"],
-        "hosts' links of the lab are paced by tbf, whose bucket lets short bursts pass",
+        "tbf paces the hosts' links in the lab, and its bucket permits short bursts",
     ),
     (
         &["web_"],
-        "a fetch whose hash puts it into a flood's queue of a fair scheduler is stuck for seconds, with its \
-         client; few are, so their number is chance, and they make the means",
+        "a fetch that hashes into the queue of a flood in a fair scheduler blocks its client for seconds; such \
+         fetches are few, so their number is random, but they dominate the means",
     ),
     (
         &["web_", "transfer", "udp_"],
-        "in the lab hosts and routers need processor time, which delays answers and senders, the more \
-         the busier the machine is; the model's need none",
+        "hosts and routers in the lab need CPU time, which delays replies and senders, more so on a busy machine; the \
+         model's hosts and routers need none",
     ),
 ];
 

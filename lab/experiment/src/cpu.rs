@@ -66,7 +66,7 @@ impl Others {
         let (name, seconds) = most.unwrap_or(("none", 0.0));
         let host = (self.stolen - before.stolen) / length;
         format!(
-            "most of all `{name}` {:.1}; the host of a virtual machine {host:.1}",
+            "most by `{name}`: {:.1}; hypervisor steal: {host:.1}",
             seconds / length
         )
     }
@@ -136,8 +136,8 @@ mod tests {
         assert!((after.processors(&before, 2.0) - 1.48).abs() < 1e-9);
         assert!((after.processors_of_programs(&before, 2.0) - 1.43).abs() < 1e-9);
         let who = after.who(&before, 2.0);
-        assert!(who.starts_with("most of all `ld` 0.5"), "{who}");
-        assert!(who.ends_with("virtual machine 0.5"), "{who}");
+        assert!(who.starts_with("most by `ld`: 0.5"), "{who}");
+        assert!(who.ends_with("steal: 0.5"), "{who}");
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub enum Error {
         why: String,
     },
     /// The scenario is valid, but its network cannot be built.
-    #[error("this network cannot be laid out: {0}")]
+    #[error("cannot build this network: {0}")]
     Network(String),
     /// This process may not create namespaces.
     #[error(transparent)]
@@ -44,7 +44,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The user pressed Ctrl-C.
-    #[error("interrupted; everything that was started has been ended")]
+    #[error("interrupted; all started processes were stopped")]
     Interrupted,
 }
 

@@ -52,7 +52,7 @@ impl Finished {
         let Some(folder) = &options.keep else {
             return Ok(Self::default());
         };
-        let failed = |e| Error::io(&format!("cannot keep runs in {}", folder.display()))(e);
+        let failed = |e| Error::io(&format!("cannot store runs in {}", folder.display()))(e);
         let name = format!(
             "{PREFIX}{:016x}.jsonl",
             hash(plan, options).map_err(failed)?
@@ -61,7 +61,7 @@ impl Finished {
         open.read(true).append(true).create(true);
         let mut file = open.open(folder.join(name)).map_err(failed)?;
         if file.try_lock().is_err() {
-            let why = "another process runs the same scenario into this folder";
+            let why = "another process is running the same scenario with this output folder";
             return Err(failed(io::Error::other(why)));
         }
         let mut earlier = read(&mut file).map_err(failed)?;
@@ -77,7 +77,7 @@ impl Finished {
     pub(crate) fn note(&self, runs: usize) -> Option<String> {
         let earlier = lock(&self.earlier).len();
         (earlier > 0).then(|| {
-            format!("an earlier call had finished {earlier} of the {runs} runs: the times are without them")
+            format!("an earlier call finished {earlier} of the {runs} runs; the times exclude them")
         })
     }
 
@@ -100,7 +100,7 @@ impl Finished {
         };
         let text = serde_json::to_string(&line).map_err(io::Error::from);
         text.and_then(|text| lock(file).write_all((text + "\n").as_bytes()))
-            .map_err(Error::io("cannot keep a finished run"))
+            .map_err(Error::io("cannot store a finished run"))
     }
 }
 

@@ -30,52 +30,56 @@ pub const METRICS: &[Metric] = &[
     metric(
         "goodput_mbps.TRAFFIC",
         "both",
-        "payload that arrived at the receivers of the traffic in the window, each byte once, in order or not, over its length; in the lab, what their programs read",
+        "payload that arrived at the receivers of the flow group in the window, each byte counted once, in order or \
+         not, divided by the window's length; in the lab, the payload that their programs read",
     ),
     metric(
         "tcp_goodput_mbps",
         "both",
-        "the same of all traffics of kind tcp together; web is not TCP here",
+        "total goodput of all flow groups of kind tcp; web does not count as TCP here",
     ),
     metric(
         "udp_goodput_mbps",
         "both",
-        "the same of all traffics of kind udp",
+        "total goodput of all flow groups of kind udp",
     ),
     metric(
         "web_goodput_mbps",
         "both",
-        "the same of all traffics of kind web",
+        "total goodput of all flow groups of kind web",
     ),
     metric(
         "tcp_share_ratio",
         "both",
-        "tcp_goodput_mbps / (tcp_goodput_mbps + udp_goodput_mbps); web is not counted, and without tcp there is none",
+        "tcp_goodput_mbps / (tcp_goodput_mbps + udp_goodput_mbps); excludes web; absent without tcp",
     ),
     metric(
         "tcp_flow_goodput_mbps_STATISTIC",
         "both",
-        "over TCP flows: payload of a flow in the window, over that part of the window in which it was there",
+        "over TCP flows: payload of a flow in the window, divided by the flow's lifetime within the window",
     ),
     metric(
         "jain_index",
         "both",
-        "Jain's fairness index of the goodput of TCP flows: 1 if all are equal, 1/n if one has all",
+        "Jain's fairness index of the goodput of TCP flows: 1 if all n flows are equal, 1/n if one flow has everything",
     ),
     metric(
         "jain_index_senders",
         "sim",
-        "Jain's fairness index of the goodput of sending hosts, each over all its flows, of those that want more than the max-min fair level among them; a transfer without end wants without limit, a rate what it offers, web and transfers of a size what they had",
+        "Jain's fairness index of the goodput of sending hosts, each summed over its flows; counts only hosts whose \
+         demand exceeds the max-min fair level. The demand of an endless transfer is unlimited, of a rate its offered \
+         load, of web and sized transfers the goodput that they got",
     ),
     metric(
         "jain_index_receivers",
         "sim",
-        "the same of receiving hosts; apart from the senders', because the two contradict each other where one host has many partners",
+        "the same for receiving hosts; separate from the senders' index, because the two conflict where one host has \
+         many peers",
     ),
     metric(
         "tcp_offered_mbps",
         "both",
-        "payload that the TCP applications offered in the window; none if one of them is greedy",
+        "payload that the TCP applications offered in the window; absent if one of them sends without limit",
     ),
     metric(
         "udp_offered_mbps",
@@ -95,39 +99,41 @@ pub const METRICS: &[Metric] = &[
     metric(
         "udp_loss_ratio",
         "both",
-        "1 - udp_delivered_ratio, not below 0: what is still on its way at the end counts as lost",
+        "1 - udp_delivered_ratio, at least 0; packets still in flight at the end count as lost",
     ),
     metric(
         "udp_sender_late_s_STATISTIC",
         "both",
-        "how late the senders sent their datagrams, the worst sender; 0 in the simulator, trouble on the lab",
+        "delay between the scheduled and the actual sending of datagrams, worst sender; 0 in the simulator; a high \
+         value means that the lab machine was overloaded",
     ),
     // Transfers.
     metric(
         "transfers",
         "both",
-        "TCP transfers of a size that ended in the window",
+        "sized TCP transfers that ended in the window",
     ),
-    metric("transfers_per_s", "both", "the same a second"),
+    metric("transfers_per_s", "both", "the same per second"),
     metric(
         "transfers_unfinished",
         "both",
-        "transfers that the end of the run cut off",
+        "transfers still unfinished at the end of the run",
     ),
     metric(
         "transfer_s_STATISTIC",
         "both",
-        "from the start of a transfer to its last byte, of those that ended in the window, and of the unfinished ones with their age at the end: a mean over survivors would lie",
+        "from the start of a transfer to its last byte; covers transfers that ended in the window, and unfinished \
+         transfers with their age at the end, because a mean over finished transfers only would be biased",
     ),
     metric(
         "transfer_finished_s_mean",
         "both",
-        "the same mean of the finished ones only",
+        "the same mean over the finished ones only",
     ),
     metric(
         "completion_s_STATISTIC.SIZE",
         "both",
-        "transfer_s by size: all, to_10kB, to_100kB (above 10 kB), to_1MB, above_1MB",
+        "transfer_s by transfer size: all, to_10kB, to_100kB (above 10 kB), to_1MB, above_1MB",
     ),
     // Web.
     metric(
@@ -135,98 +141,104 @@ pub const METRICS: &[Metric] = &[
         "both",
         "fetches of web clients that finished in the window",
     ),
-    metric("web_fetches_per_s", "both", "the same a second"),
+    metric("web_fetches_per_s", "both", "the same per second"),
     metric(
         "web_unfinished",
         "both",
-        "fetches that the end of the run cut off",
+        "fetches still unfinished at the end of the run",
     ),
     metric(
         "web_failures",
         "both",
-        "fetches that ended in the window with a reset, a time-out or an error",
+        "fetches that ended in the window with a reset, a timeout or an error",
     ),
     metric(
         "web_response_s_STATISTIC",
         "both",
-        "from the start of a fetch to its last byte, of those that finished in the window, and of the unfinished ones with their age; failures are not counted",
+        "from the start of a fetch to its last byte; covers fetches that finished in the window, and unfinished \
+         fetches with their age; excludes failed fetches",
     ),
     metric(
         "web_response_finished_s_mean",
         "both",
-        "the same mean of the finished ones only",
+        "the same mean over the finished ones only",
     ),
     metric(
         "web_connect_s_STATISTIC",
         "both",
-        "from the start of a fetch to its connection; one that is not there at the end counts with its age",
+        "from the start of a fetch to the established connection; a connection not established at the end counts with \
+         its age",
     ),
     // Packets of a traffic, in the simulator.
     metric(
         "loss_ratio",
         "sim",
-        "lost_packets over the packets with payload that all hosts sent in the window",
+        "lost_packets divided by the packets with payload that all hosts sent in the window",
     ),
     metric(
         "loss_ratio.TRAFFIC",
         "sim",
-        "the same of one traffic; acknowledgements and handshakes are not counted",
+        "the same for one flow group; excludes acknowledgements and handshakes",
     ),
     metric(
         "lost_packets",
         "both",
-        "packets with payload that were dropped in the window, at whatever port; in the lab, datagrams sent less those received, if all traffic is UDP and stops before the end",
+        "packets with payload dropped in the window at any port; in the lab, datagrams sent minus datagrams received, \
+         if all traffic is UDP and stops before the end",
     ),
     metric(
         "lost_packets.TRAFFIC.PORT.REASON",
         "sim",
-        "the same by traffic, by the direction of the link (LINK, LINK.reverse), and by reason (docs/drop-reasons.md)",
+        "the same by flow group, link direction (LINK, LINK.reverse) and drop reason (docs/drop-reasons.md)",
     ),
     metric(
         "delay_ms_mean",
         "sim",
-        "mean of all packets of all traffics: see delay_ms_STATISTIC.TRAFFIC",
+        "mean over all packets of all flow groups; see delay_ms_STATISTIC.TRAFFIC",
     ),
     metric(
         "delay_ms_STATISTIC.TRAFFIC",
         "both",
-        "from a host's sending of a packet with payload to a host's receiving, of packets received in the window; lost ones have no delay; in the lab, of UDP alone, until its program reads it: up to 1 ms longer",
+        "one-way delay from the sending host to the receiving host, of packets with payload received in the window; \
+         excludes lost packets; in the lab, UDP only, measured when the program reads the packet: up to 1 ms longer",
     ),
     metric(
         "delay_ms_p99_with_losses.TRAFFIC",
         "sim",
-        "the 99th percentile of the same delay if a lost packet counts as late as the run is long: that long if more than 1 % are lost",
+        "99th percentile of the same delay, where the delay of a lost packet is the length of the run: equals that \
+         length if more than 1 % of the packets are lost",
     ),
     metric(
         "jitter_ms",
         "sim",
-        "mean over all traffics: see jitter_ms.TRAFFIC",
+        "mean over all flow groups; see jitter_ms.TRAFFIC",
     ),
     metric(
         "jitter_ms.TRAFFIC",
         "sim",
-        "the interarrival jitter of RFC 3550 (6.4.1), mean over packets",
+        "interarrival jitter of RFC 3550 (section 6.4.1), mean over packets",
     ),
     metric(
         "packets_received_per_s.TRAFFIC",
         "sim",
-        "packets with payload that the hosts received in the window, a second",
+        "packets with payload that the hosts received in the window, per second",
     ),
     metric(
         "payload_received_mbps.TRAFFIC",
         "sim",
-        "payload of the same, retransmissions included: at least the goodput",
+        "payload of these packets, including retransmissions; at least the goodput",
     ),
     // Links.
     metric(
         "throughput_mbps.LINK",
         "sim",
-        "bytes that the port sent in the window, with the link's framing: what they took of its rate; with a modem, what that has sent",
+        "bytes that the port sent in the window, including the link's framing overhead; with a modem, bytes that the \
+         modem sent",
     ),
     metric(
         "utilisation_ratio.LINK",
         "sim",
-        "the same over the link's rate, or over its mean in the window",
+        "throughput divided by the link's rate, or by its mean rate in the window",
     ),
     metric(
         "packets_sent.LINK",
@@ -236,27 +248,28 @@ pub const METRICS: &[Metric] = &[
     metric(
         "dropped_packets.LINK",
         "sim",
-        "packets that were dropped at the port in the window, with or without payload, for whatever reason",
+        "packets dropped at the port in the window for any reason, with or without payload",
     ),
     metric(
         "dropped_payload_packets.LINK",
         "sim",
-        "those of them with payload",
+        "dropped packets with payload",
     ),
     metric(
         "queue_packets_mean.LINK",
         "both",
-        "packets held, mean over the samplings of the window (`sample` in the scenario)",
+        "queue length, mean over the samples in the window (`sample` in the scenario)",
     ),
     metric(
         "queue_delay_ms_STATISTIC.LINK",
         "sim",
-        "from a packet's coming to the queue to the start of its transmission, of all packets that left in the window; dropped ones have none",
+        "from a packet's arrival at the queue to the start of its transmission, of all packets that left in the \
+         window; excludes dropped packets",
     ),
     metric(
         "state_bytes.LINK",
         "sim",
-        "memory of the discipline at the end",
+        "memory use of the discipline at the end",
     ),
     metric(
         "gauge.LINK.GAUGE",
@@ -266,109 +279,113 @@ pub const METRICS: &[Metric] = &[
     metric(
         "gauge_STATISTIC.LINK.GAUGE",
         "sim",
-        "the same over the samplings of the window",
+        "the same gauge over the samples in the window",
     ),
     metric(
         "class_packets.LINK.TRAFFIC.CLASS",
         "sim",
-        "packets of the traffic that left by queue 0 or 1 of the discipline in the window",
+        "packets of the flow group that left through queue 0 or 1 of the discipline in the window",
     ),
     metric(
         "known_flows.LINK.TRAFFIC",
         "sim",
-        "flows of the traffic that the discipline knows (cached, or accepted), mean over the samplings",
+        "flows of the flow group that the discipline tracks (cached or accepted), mean over the samples",
     ),
     metric(
         "hog_flows.LINK.TRAFFIC",
         "sim",
-        "of these, those that are treated as hogs",
+        "tracked flows that are treated as hogs, mean over the samples",
     ),
     metric(
         "waiting_flows.LINK.TRAFFIC",
         "sim",
-        "flows of the traffic that wait to be accepted",
+        "flows of the flow group that wait to be accepted",
     ),
     metric(
         "sending_flows.LINK.TRAFFIC",
         "sim",
-        "flows of the traffic that sent in each ten seconds of the window, mean",
+        "flows of the flow group that sent in each 10 s interval of the window, mean",
     ),
     // Identification of hogs, compared with the truth (`hog = true`).
     metric(
         "hog_precision_ratio.LINK",
         "sim",
-        "right ones among the flows that are taken for hogs, over all looks",
+        "precision: correct identifications divided by all flows identified as hogs, over all samples",
     ),
     metric(
         "hog_recall_ratio.LINK",
         "sim",
-        "hogs that are taken for hogs among all hogs, over all looks",
+        "recall: identified hogs divided by all hogs, over all samples",
     ),
     metric(
         "hog_false_positives.LINK",
         "sim",
-        "flows that are taken for hogs and are none, mean",
+        "false positives: flows wrongly identified as hogs, mean",
     ),
     metric(
         "hog_detection_s_STATISTIC.LINK",
         "sim",
-        "from a hog's first packet to its first identification, of those that were identified",
+        "from a hog's first packet to its first identification, over identified hogs",
     ),
     metric(
         "hogs_undetected.LINK",
         "sim",
-        "hogs that never were identified",
+        "hogs that were never identified",
     ),
     // Admission.
     metric(
         "acceptance_delay_s.TRAFFIC",
         "sim",
-        "from a flow's first packet to the one that was let through at every watched link, mean; a flow that never was counts with its age at the end",
+        "from a flow's first packet to its first packet accepted at every watched link, mean; a flow that was never \
+         accepted counts with its age at the end",
     ),
     metric(
         "acceptance_delay_s_max.TRAFFIC",
         "sim",
-        "the longest of the same",
+        "maximum of the same",
     ),
     metric(
         "acceptance_delay_s_accepted.TRAFFIC",
         "sim",
-        "mean of the accepted flows only",
+        "mean over accepted flows only",
     ),
     metric(
         "never_accepted_flows.TRAFFIC",
         "sim",
-        "flows that were never let through",
+        "flows that were never accepted",
     ),
     metric(
         "goodput_since_accepted_mbps.TRAFFIC",
         "sim",
-        "payload of a flow in the window, over its time since it was let through, mean",
+        "payload of a flow in the window, divided by the time since it was accepted, mean",
     ),
     metric(
         "goodput_since_kept_mbps.TRAFFIC",
         "sim",
-        "payload of a flow that left since it was let in for good, over the time since then, of flows that were not refused again within 2 s, mean",
+        "payload that a flow delivered since its final acceptance, divided by the time since then, mean over flows \
+         that were not refused again within 2 s",
     ),
     metric(
         "run_after_flows.LINK.TRAFFIC",
         "sim",
-        "flows on the list one second after the beginning of each run of a congestion mechanism in the window, mean over runs; without runs, the mean over time",
+        "flows on the list one second after each activation of a congestion mechanism in the window, mean over \
+         activations; without activations, the mean over time",
     ),
     metric(
         "outage_s_STATISTIC.TRAFFIC",
         "sim",
-        "the longest time for which an accepted flow that was removed did not pass",
+        "longest time that a removed, formerly accepted flow was blocked",
     ),
     metric(
         "run_growth_flows.LINK.TRAFFIC",
         "sim",
-        "flows that are known a second after a run of a congestion mechanism, less those before it, mean over runs",
+        "change in the number of tracked flows from before an activation of a congestion mechanism to one second \
+         after it, mean over activations",
     ),
     metric(
         "run_let_in_ratio.LINK.TRAFFIC",
         "sim",
-        "flows that waited before such a run and were let in by it, over those that waited",
+        "flows that waited before such an activation and were accepted by it, divided by all flows that waited",
     ),
     // Attacks: scenarios whose hogs start after the warm-up.
     metric(
@@ -379,85 +396,91 @@ pub const METRICS: &[Metric] = &[
     metric(
         "honest_kept_ratio",
         "both",
-        "goodput of the same during the attack, over that before it",
+        "goodput of the same traffic during the attack, divided by that before it",
     ),
     metric(
         "kept_ratio.TRAFFIC",
         "both",
-        "the same of one honest traffic",
+        "the same for one honest flow group",
     ),
     metric(
         "honest_regained_ratio",
         "both",
-        "the same after the attack, over that before it",
+        "goodput of the same traffic after the attack, divided by that before it",
     ),
     metric(
         "recovery_s",
         "both",
-        "from the end of the attack to the first half second in which honest traffic has 90 % of what it had; the whole rest if it never has",
+        "from the end of the attack to the first half second in which honest traffic reaches 90 % of its former \
+         goodput; the rest of the run if it never does",
     ),
     // Flexible packet forwarding.
     metric(
         "fpf_rules.ROUTER",
         "both",
-        "rules of the router's forwarding table at the end of the run",
+        "rules in the router's forwarding table at the end of the run",
     ),
     metric(
         "fpf_encapsulated_packets.ENCAPSULATION",
         "both",
-        "packets that got a header by this encapsulation, over the whole run; a packet with copies is one",
+        "packets that this encapsulation gave a header, over the whole run; a multicast packet counts once",
     ),
     metric(
         "fpf_overflowed_packets.ENCAPSULATION",
         "both",
-        "of an encapsulation with a shape: packets dropped because shape_limit packets waited already, over the whole run",
+        "for an encapsulation with `shape`: packets dropped because shape_limit packets were already queued, over the \
+         whole run",
     ),
     metric(
         "fpf_waiting_packets.ENCAPSULATION",
         "both",
-        "of an encapsulation with a shape: packets that wait for its rate at the end",
+        "for an encapsulation with `shape`: packets in its queue at the end",
     ),
     metric(
         "fpf_repaired_packets.ROUTER",
         "both",
-        "packets that the router's decoders repaired, of encapsulations with a code, because they were lost or came after their parity; over the whole run",
+        "for encapsulations with a `code`: packets that the router's decoders repaired because they were lost or \
+         arrived after their parity packet, over the whole run",
     ),
     metric(
         "fpf_decoder.ENCAPSULATION.GAUGE",
         "sim",
-        "a gauge of the decoder of an encapsulation with a code: packets that it repaired, that came twice, and that came late",
+        "decoder gauges of an encapsulation with a `code`: packets repaired, duplicate, and late",
     ),
     metric(
         "fpf_cache.ENCAPSULATION.GAUGE",
         "sim",
-        "a gauge of the cache of an encapsulation: interests that it answered (hits) or not (misses), chunks that it stored and evicted, and data that it refused; over the whole run",
+        "cache gauges of an encapsulation: interests answered (hits) or not (misses), chunks stored and evicted, and \
+         data refused; over the whole run",
     ),
     metric(
         "fpf_table_changes",
         "both",
-        "rows of all forwarding tables that events have added, changed or removed",
+        "rows that events added, changed or removed in all forwarding tables",
     ),
     metric(
         "fpf_encapsulation_changes",
         "both",
-        "encapsulation rules that events have changed or removed",
+        "encapsulation rules that events changed or removed",
     ),
     metric(
         "copies_ratio.TRAFFIC.HOST",
         "both",
-        "of a traffic with copies_to: datagrams that the host received in the window over those that were sent; 1 is exactly one copy of each",
+        "for a flow group with `copies_to`: datagrams that the host received in the window divided by datagrams sent; \
+         1 means exactly one copy of each",
     ),
     // Controllers, and the lab itself.
     metric(
         "controller.CONTROLLER.GAUGE",
         "both",
-        "a gauge of the controller: at the end, and with .mean over the window",
+        "a gauge of the controller: its value at the end; with .mean its mean over the window",
     ),
-    metric("router_cpu_s", "lab", "processor time of all routers"),
+    metric("router_cpu_s", "lab", "CPU time of all routers"),
     metric(
         "others_cpu_ratio",
         "lab",
-        "processors that other programs of this machine kept busy, mean: above a tenth or so the figures are not to be trusted",
+        "number of CPUs that other programs on this machine kept busy, mean; above about 0.1 the results are \
+         unreliable",
     ),
 ];
 

@@ -13,10 +13,10 @@ use crate::scenario::{self, Choices, Given, Override, Plan, Reading, ScenarioErr
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Habitat {
-    /// Virtual time, modelled TCP and UDP; the same seed gives the same run
+    /// Simulation: virtual time, modelled TCP and UDP; the same seed gives the same run
     #[default]
     Sim,
-    /// Network namespaces, real TCP stacks, real packets
+    /// Lab: network namespaces, real TCP stacks, real packets
     Lab,
 }
 
@@ -103,13 +103,15 @@ impl FromStr for Capture {
             None => (text, Self::PACKETS),
         };
         match (link, packets) {
-            ("", _) => Err(format!("\"{text}\" is not LINK or LINK=PACKETS")),
+            ("", _) => Err(format!(
+                "\"{text}\" must be LINK or LINK=PACKETS, like uplink=1000"
+            )),
             (_, 1..=Self::PACKETS_MAX) => Ok(Self {
                 link: link.to_owned(),
                 packets,
             }),
             _ => Err(format!(
-                "\"{text}\": PACKETS must be a whole number from 1 to {}",
+                "\"{text}\": PACKETS must be an integer from 1 to {}",
                 Self::PACKETS_MAX
             )),
         }

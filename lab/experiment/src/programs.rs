@@ -23,7 +23,7 @@ impl Programs {
             None => std::env::current_exe(),
         };
         Ok(Self {
-            own: own.map_err(Error::io("cannot find the own executable"))?,
+            own: own.map_err(Error::io("cannot find this program's executable"))?,
             is_stand_in: stand_in.is_some(),
         })
     }
@@ -41,7 +41,7 @@ impl Programs {
             _ => "weir-forces",
         };
         let missing = || {
-            let why = format!("`{name}` is not installed: the package {name} has it");
+            let why = format!("`{name}` is not installed; remedy: install the package {name}");
             Error::io(format!("cannot start `weir {command}`"))(io::Error::other(why))
         };
         find(name).ok_or_else(missing)

@@ -25,7 +25,7 @@ pub fn run(options: &RunOptions) -> Result<RunResult, Error> {
     let plan = options.plan()?;
     let result = match options.on {
         Habitat::Lab if !options.captures.is_empty() => {
-            let why = "only the simulator captures links; `weir capture` does so at a router";
+            let why = "only the simulator captures links; use `weir capture` on a router";
             Err(Error::unsupported(Habitat::Lab, why))
         }
         Habitat::Lab => namespaces::run(&plan, options),

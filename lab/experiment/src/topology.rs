@@ -123,7 +123,7 @@ impl Topology {
             let host = self.node(name).filter(|node| !self.nodes[*node].is_router);
             host.ok_or_else(|| {
                 format!(
-                    "the reflector \"{name}\" is no host; name one behind the link, of a group of one"
+                    "the reflector \"{name}\" is not a single host; name a host behind the link that is not a group"
                 )
             })
         };
@@ -228,7 +228,7 @@ impl Topology {
         ends: [&str; 2],
         names: &mut HashSet<(usize, String)>,
     ) -> Result<(), Error> {
-        let missing = |name: &str| Error::Network(format!("there is no node {name}"));
+        let missing = |name: &str| Error::Network(format!("unknown node {name}"));
         let nodes = [
             self.node(ends[0]).ok_or_else(|| missing(ends[0]))?,
             self.node(ends[1]).ok_or_else(|| missing(ends[1]))?,
@@ -236,7 +236,7 @@ impl Topology {
         let wire = self.wires;
         if wire == WIRES_MAX {
             return Err(Error::Network(format!(
-                "it has more than {WIRES_MAX} links"
+                "more than {WIRES_MAX} links, which is the maximum"
             )));
         }
         self.wires += 1;
@@ -290,7 +290,7 @@ impl Topology {
         for host in self.nodes.iter().filter(|n| !n.is_router) {
             if host.interfaces.len() != 1 {
                 return Err(Error::Network(format!(
-                    "host {} has {} links, and a host has exactly one",
+                    "host {} has {} links; a host must have exactly one",
                     host.name,
                     host.interfaces.len()
                 )));
@@ -301,7 +301,7 @@ impl Topology {
             for (from, to) in self.pairs(scenario, traffic) {
                 if islands[from] != islands[to] {
                     let (from, to) = (&self.nodes[from].name, &self.nodes[to].name);
-                    let why = format!("there is no path from {from} to {to}");
+                    let why = format!("no path from {from} to {to}");
                     return Err(Error::Network(why));
                 }
             }
@@ -455,7 +455,7 @@ to = "right"
         };
         assert_eq!(
             error("[\"a\", \"b\"]", "[\"a\", \"right\"]"),
-            "this network cannot be laid out: host right has 2 links, and a host has exactly one"
+            "cannot build this network: host right has 2 links; a host must have exactly one"
         );
         // The chain of routers without the link from a to b.
         let island = error("[\"a\", \"b\"]", "[\"c\", \"b\"]");

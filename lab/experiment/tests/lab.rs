@@ -321,7 +321,7 @@ fn rootless() -> Test {
                 m,
             )
         }
-        Err(why) if why.contains("permits no user namespaces") => {
+        Err(why) if why.contains("does not permit user namespaces") => {
             println!("skipped: {why}");
             Ok(())
         }
@@ -335,7 +335,7 @@ fn missing_router() -> Test {
     let output = lab(&scenario).args(["--weir", "/bin/false"]).output()?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure(
-        said.contains("weir router for r failed: ended early"),
+        said.contains("weir router for r failed: exited early"),
         &said,
     )?;
     ensure(

@@ -99,7 +99,7 @@ fn the_page_of_a_line_under_load_begins_with_its_small_packets() {
         first.starts_with("A small packet of ping takes "),
         "{headlines:?}"
     );
-    for part in ["(median)", "(99\u{a0}%)", "under fq_codel", "under fifo"] {
+    for part in ["(median)", "(p99)", "under fq_codel", "under fifo"] {
         assert!(first.contains(part), "{first}");
     }
     assert!(
@@ -138,12 +138,12 @@ fn a_sweep_is_drawn_over_what_was_swept() {
     ];
     let page = write(run("lru-fq/demo.toml", &["fifo", "lru_fq"], &set), &folder);
     assert!(
-        page.contains("with rate from 20 to 100\u{a0}Mbit/s"),
+        page.contains("for rate from 20 to 100\u{a0}Mbit/s"),
         "{page}"
     );
     assert!(page.contains("link.bottleneck.rate, Mbit/s"));
     // Pictures of single points name the points that they leave out.
-    assert!(page.contains("These are 2 of 6 points"));
+    assert!(page.contains("Shown are 2 of 6 points"));
     let plots = names(&folder.join("plots"));
     let by = "tcp_goodput_mbps-by-link.bottleneck.rate.svg";
     assert!(plots.contains(&by.to_owned()), "{plots:?}");

@@ -133,14 +133,14 @@ fn a_direction_has_the_same_name_in_metrics_and_captures() {
     let captured = &captured.points[0].runs[0].captures;
     assert!(captured.iter().all(|c| c.pcapng.len() > 1000));
     let error = simulate("names", &text, &["r>b"]).unwrap_err();
-    let all = "there are: in.reverse, in, out, out.reverse";
+    let all = "the scenario has: in.reverse, in, out, out.reverse";
     assert!(error.contains(all), "{error}");
 }
 
 #[test]
 fn bbr_is_refused_with_what_the_simulator_has() {
     let error = simulate("bbr", &scenario("", "congestion = \"bbr\""), &[]).unwrap_err();
-    let wanted = "is for the lab only; the simulator models cubic, sack and newreno";
+    let wanted = "only the lab supports; the simulator supports cubic, sack and newreno";
     assert!(error.contains(wanted), "{error}");
 }
 

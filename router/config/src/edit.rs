@@ -52,7 +52,7 @@ pub fn edited(text: &str, changes: &[Change]) -> Result<String, String> {
                 table.insert(name, Item::Table(section));
             }
             let found = table.get_mut(name).and_then(Item::as_table_like_mut);
-            table = found.ok_or_else(|| format!("`{name}` has a value, and no components"))?;
+            table = found.ok_or_else(|| format!("`{name}` is a value and has no components"))?;
         }
         match &change.value {
             None => drop(table.remove(last)),

@@ -91,7 +91,7 @@ impl Document {
                 None => {
                     let value = scalar(item).ok_or_else(|| {
                         let message = format!(
-                            "`{name}` must be a text, a number, true or false, or a list of words"
+                            "`{name}` must be a string, a number, a boolean or a list of words"
                         );
                         self.error(place, message)
                     })?;
@@ -137,8 +137,8 @@ pub fn path(text: &str) -> Result<ComponentPath, String> {
     match Key::parse(text) {
         Ok(keys) => Ok(ComponentPath::new(keys.iter().map(Key::get))),
         Err(_) => Err(format!(
-            "`{text}` is no path of a component; it must be like port.wan.rate, with a name that \
-             has a dot in quotes"
+            "`{text}` is not the path of a component, like port.wan.rate; quote a name that contains a dot, like \
+             port.\"eth0.100\".rate"
         )),
     }
 }
@@ -256,7 +256,7 @@ discipline = { kind = \"lru_fq\", cache = 12 }
             Ok(list)
         );
         assert!(read("port.wan.rate").unwrap_err().contains("must be like"));
-        assert!(read("port wan=1").unwrap_err().contains("no path"));
+        assert!(read("port wan=1").unwrap_err().contains("is not the path"));
     }
 
     #[test]

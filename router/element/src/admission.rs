@@ -148,12 +148,12 @@ fn unfit(ports: &[&PortPlan], facts: &Facts, may_wait: bool) -> Vec<Fault> {
                  this machine"
             ),
             Unfit::NotEthernet => format!(
-                "port `{name}`: interface `{interface}` carries no Ethernet frames; only Ethernet \
-                 interfaces can be ports"
+                "port `{name}`: interface `{interface}` does not carry Ethernet frames; only Ethernet interfaces can \
+                 be ports"
             ),
             Unfit::Taken => format!(
-                "port `{name}`, of kind \"tun\": there is an interface `{interface}` already; choose another \
-                 name, or remove it (`ip link del {interface}`)"
+                "port `{name}` of kind \"tun\": interface `{interface}` already exists; choose another name, or \
+                 remove it (`ip link del {interface}`)"
             ),
         };
         let path = ComponentPath::new(["port", name, "interface"]);
@@ -172,15 +172,13 @@ fn fits(
 ) -> Result<(), String> {
     if !to.router.fits_running(&from.router) {
         return Err(format!(
-            "mode, socket, pool, age_max and watchdog cannot change while the router runs; restart it \
-             for: {}",
+            "mode, socket, pool, age_max and watchdog cannot change while the router runs; restart it to apply: {}",
             differences.join(", ")
         ));
     }
     if longest_frame(to, facts) > limits.frame_bytes_max {
         return Err(format!(
-            "an interface has a larger MTU than this router was started for (frames of {} \
-             bytes); restart it",
+            "an interface has a larger MTU than this router was started for (frames up to {} bytes); restart it",
             limits.frame_bytes_max
         ));
     }
@@ -217,9 +215,8 @@ pub(crate) fn no_bridge(plan: &Plan, bridges: Option<&BTreeMap<String, u32>>) ->
     let interfaces = plan.ports.iter().map(|port| port.interface.as_str());
     let interfaces: Vec<&str> = interfaces.collect();
     Some(format!(
-        "the interfaces {} are not in one bridge of the kernel: when weir ends, nothing passes (no \
-         fail-open). Put them into one: ip link add br0 type bridge; ip link set {} master br0; ip link \
-         set br0 up",
+        "the interfaces {} are not in the same kernel bridge: when weir stops, no traffic passes (no fail-open). Put \
+         them into one bridge: ip link add br0 type bridge; ip link set {} master br0; ip link set br0 up",
         interfaces.join(" and "),
         interfaces.join(" master br0; ip link set "),
     ))

@@ -47,7 +47,7 @@ impl Element {
     /// Takes a request; its answer carries the same ticket.
     pub fn handle_request(&mut self, now: Instant, ticket: Ticket, request: Request) {
         if self.is_stopping || self.stop.is_some() {
-            return self.state.refuse(ticket, "the router stops");
+            return self.state.refuse(ticket, "the router is stopping");
         }
         match request {
             Request::Stop => {
@@ -57,7 +57,7 @@ impl Element {
             _ if self.requests.len() >= REQUESTS_MAX => {
                 return self
                     .state
-                    .refuse(ticket, "too many changes wait; try again");
+                    .refuse(ticket, "too many pending changes; retry later");
             }
             request => self.requests.push_back((ticket, request)),
         }
@@ -138,7 +138,7 @@ impl Element {
         let outputs = &mut self.state.outputs;
         outputs.retain(|output| !matches!(output, Output::Effect(_)));
         outputs.push_back(Output::Effect(Effect::Release { kept: Vec::new() }));
-        self.state.refuse(ticket, "stopped while it started");
+        self.state.refuse(ticket, "stopped during the start");
     }
 
     /// Continues the current job, or starts the next job.
@@ -168,7 +168,7 @@ impl Element {
         if let Some(ticket) = self.stop.take() {
             self.is_stopping = true;
             while let Some((waiting, _)) = self.requests.pop_front() {
-                self.state.refuse(waiting, "the router stops");
+                self.state.refuse(waiting, "the router is stopping");
             }
             let in_force = self.state.in_force.clone();
             if in_force.is_none() {
@@ -238,7 +238,7 @@ impl Element {
                 Ok(Job::check(ticket, plan, &in_force))
             }
             (_, None) => Err(vec![Fault::of_machine("the router has not started")]),
-            (_, Some(_)) => Err(vec![Fault::of_machine("the router runs already")]),
+            (_, Some(_)) => Err(vec![Fault::of_machine("the router is already running")]),
         }
     }
 }

@@ -156,7 +156,7 @@ pub fn refusals(findings: &[Finding], router: &RouterPlan) -> Vec<String> {
         let Advice { claim, remedy, .. } = advice;
         let permit = advice
             .permit
-            .map(|Permit { key, .. }| format!(", or set `{key} = true` if that is what you want"));
+            .map(|Permit { key, .. }| format!(", or set `{key} = true` if that is intended"));
         format!("{claim}: {named}; {remedy}{}", permit.unwrap_or_default())
     };
     sentences(findings, |finding| finding.is_refused(router), sentence)

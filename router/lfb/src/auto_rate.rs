@@ -22,7 +22,9 @@ impl AutoRate {
     pub(crate) fn new(settings: &Settings) -> Result<Self, (&'static str, String)> {
         let (least, most) = (settings.rate("rate_least"), settings.rate("rate_most"));
         if least > most {
-            let why = format!("`rate_most` is \"{most}\", below `rate_least`, \"{least}\"");
+            let why = format!(
+                "`rate_most` is \"{most}\", but must be at least `rate_least`, \"{least}\""
+            );
             return Err(("rate_most", why));
         }
         let base = match settings.rate("rate_base") {
@@ -65,7 +67,7 @@ fn reflectors(text: &str) -> Result<(Vec<IpAddr>, bool), (&'static str, String)>
         }
         let Ok(address) = word.parse::<IpAddr>() else {
             return fault(format!(
-                "`{word}` is not an address; name hosts behind the link by their addresses, like {EXAMPLE}, or \
+                "`{word}` is not an address; give addresses of hosts behind the link, like {EXAMPLE}, or \
                  \"{BY_TRAFFIC}\""
             ));
         };
@@ -76,7 +78,7 @@ fn reflectors(text: &str) -> Result<(Vec<IpAddr>, bool), (&'static str, String)>
         }
         if all.contains(&address) {
             return fault(format!(
-                "{address} is named twice; two answers must be of two hosts"
+                "duplicate address {address}; each reflector must be a different host"
             ));
         }
         all.push(address);
@@ -84,14 +86,14 @@ fn reflectors(text: &str) -> Result<(Vec<IpAddr>, bool), (&'static str, String)>
     match all.len() {
         0 if !by_traffic => {
             let why = format!(
-                "\"auto\" needs hosts behind the link that answer pings: add {EXAMPLE}; or \"{BY_TRAFFIC}\", where none \
-                 does"
+                "\"auto\" needs hosts behind the link that answer pings: add {EXAMPLE}, or \"{BY_TRAFFIC}\" if no host \
+                 answers"
             );
             Err(("rate", why))
         }
         0..=REFLECTORS_MAX => Ok((all, by_traffic)),
         count => fault(format!(
-            "there are {count} reflectors, but at most {REFLECTORS_MAX}"
+            "{count} reflectors are given, but at most {REFLECTORS_MAX} are permitted"
         )),
     }
 }
@@ -145,12 +147,12 @@ mod tests {
             (
                 &[("reflectors", "192.0.2.1 192.0.2.1")],
                 "reflectors",
-                "named twice",
+                "duplicate address 192.0.2.1",
             ),
             (
                 &[one, ("rate_least", "5 Mbit"), ("rate_most", "4 Mbit")],
                 "rate_most",
-                "is \"4 Mbit\", below `rate_least`, \"5 Mbit\"",
+                "is \"4 Mbit\", but must be at least `rate_least`, \"5 Mbit\"",
             ),
             (
                 &[one, ("rate_base", "2 Gbit")],

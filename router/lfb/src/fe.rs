@@ -55,7 +55,7 @@ const fn time(
 pub const ELEMENT: Class = Class {
     name: "fe",
     id: 0x00F7_0320,
-    about: "the forwarding element that the router is",
+    about: "the forwarding element (FE) of the router",
     parameters: &[
         Parameter::new(
             "id",
@@ -68,40 +68,40 @@ pub const ELEMENT: Class = Class {
             "name",
             Kind::Text(40),
             "",
-            "name that the FE shows to its CEs (FEName); a CE may change it",
+            "name that the FE reports to its CEs (FEName); a CE may change it",
         )
         .id(2),
-        file(3, "certificate", "file with the certificate of the FE; `weir keys` makes one; SIGHUP reads it and `key` again"),
-        file(4, "key", "file with the private key of the certificate"),
+        file(3, "certificate", "certificate file of the FE; `weir keys` generates it; SIGHUP reloads it and `key`"),
+        file(4, "key", "private key file of the certificate"),
         Parameter::new(
             "cefti",
             Kind::Span(Span::ZERO, MILLIS_MAX),
             "10080 min",
             "how long the FE forwards without a CE (CEFTI); 0 s: it stops when it loses its CE (CEFailoverPolicy 0). \
-                The default is a week: a router at the edge must not stop because its CE is away",
+             The default is a week: a router at the edge must not stop because its CE is unreachable",
         )
         .id(5),
         Parameter::new(
             "standby",
             Kind::Word(&["none", "cold", "hot"]),
             "cold",
-            "role of the CEs beside the master (HAMode); none: only the first CE is tried; cold: the next one is tried \
-                when the master is lost; hot: the FE is associated with all of them (RFC 7121)",
+            "role of the CEs other than the master (HAMode); none: the FE tries only the first CE; cold: the FE tries \
+             the next CE when it loses the master; hot: the FE associates with all CEs (RFC 7121)",
         )
         .id(6),
         Parameter::new(
             "ce_heartbeats",
             Kind::Flag,
             "true",
-            "whether the CE sends heartbeats, and the FE gives up a silent CE (CEHBPolicy 0)",
+            "whether the CE sends heartbeats, so that the FE drops the association with a silent CE (CEHBPolicy 0)",
         )
         .id(7),
-        time(8, "ce_dead", "30 s", "silence after which the FE gives up a CE (CEHDI)"),
+        time(8, "ce_dead", "30 s", "time without messages after which the FE drops the association with a CE (CEHDI)"),
         Parameter::new(
             "fe_heartbeats",
             Kind::Flag,
             "false",
-            "whether the FE sends heartbeats without being asked (FEHBPolicy 1)",
+            "whether the FE sends unsolicited heartbeats (FEHBPolicy 1)",
         )
         .id(9),
         time(10, "fe_interval", "500 ms", "interval of the FE's heartbeats (FEHI)"),
@@ -113,20 +113,20 @@ pub const ELEMENT: Class = Class {
 pub const CONTROLLER: Class = Class {
     name: "ce",
     id: 0x00F7_0321,
-    about: "a control element of the forwarding element, and the channel to it",
+    about: "a control element (CE) of the FE, and the channel to it",
     parameters: &[
         Parameter::new(
             "id",
             Kind::Count(1, NUMBER_MAX),
             "1",
-            "number of the CE; its ForCES ID is 0x40000000 more",
+            "number of the CE; its ForCES ID is 0x40000000 plus this number",
         )
         .id(1),
         Parameter::new(
             "order",
             Kind::Count(1, CES_MAX as u64),
             "1",
-            "place among the CEs: the first one is the preferred master; among equals the name decides",
+            "rank among the CEs: the lowest is the preferred master; equal ranks are ordered by name",
         )
         .id(2),
         Parameter::new(
@@ -140,30 +140,32 @@ pub const CONTROLLER: Class = Class {
             "transport",
             Kind::Word(&["quic", "tcp_udp", "sctp", "sctp_udp"]),
             "quic",
-            "transport mapping layer (TML); sctp, over IP or over UDP: only with `insecure`",
+            "transport mapping layer (TML); sctp and sctp_udp (SCTP over IP or UDP) require `insecure`",
         )
         .id(4),
-        file(5, "certificate", "file with the certificate of the CE, and while it is replaced with the new one, too: no other is the CE with this ID"),
+        file(5, "certificate", "certificate file of the CE; during a replacement it contains the new certificate too; \
+                                no other peer is accepted as the CE with this ID"),
         Parameter::new(
             "rate",
             Kind::Rate(Rate::from_bps(0), Rate::from_mbps(400_000)),
             "0 bit",
-            "pace what is sent to the CE to this rate; 0 bit: as fast as the transport takes it",
+            "rate to which messages to the CE are paced; 0 bit: as fast as the transport accepts them",
         )
         .id(6),
         Parameter::new(
             "schedule",
             Kind::Word(&["dppbrb", "priorities", "drop_tail"]),
             "dppbrb",
-            "what stands between control messages and redirected packets; dppbrb: probabilistic priority; priorities: \
-                strict ones, as RFC 5811 says; drop_tail: one queue",
+            "scheduling of control messages and redirected packets; dppbrb: probabilistic priority; priorities: strict \
+             priority (RFC 5811); drop_tail: one queue",
         )
         .id(7),
         Parameter::new(
             "insecure",
             Kind::Flag,
             "false",
-            "permit a transport and a peer that prove nothing: anybody who reaches or takes the address of the CE steers this router; on loopback that is any local user",
+            "permit an unauthenticated transport and peer: anyone who reaches or takes over the address of the CE \
+             controls this router; on loopback, any local user",
         )
         .id(8),
     ],
@@ -179,7 +181,7 @@ pub static FE: Section = Section {
 static ELEMENT_SECTION: Section = Section {
     key: "fe",
     has_instances: false,
-    about: "A forwarding element (ForCES): with this section the file is for `weir fe`. See docs/forces.md.",
+    about: "A forwarding element (ForCES): a file with this section is for `weir fe`. See docs/forces.md.",
     classes: || vec![ELEMENT],
     kind_default: "",
     no_value: |path, value| {
@@ -191,7 +193,7 @@ static ELEMENT_SECTION: Section = Section {
 static CONTROLLERS: Section = Section {
     key: "ce",
     has_instances: true,
-    about: "A control element of the FE: up to 16. NAME is yours.",
+    about: "A control element of the FE; up to 16. Choose any NAME.",
     classes: || vec![CONTROLLER],
     kind_default: "",
     no_value: |path, value| {
@@ -352,7 +354,7 @@ impl FePlan {
             if let Some(other) = self.ces[..n].iter().find(|other| other.id == ce.id) {
                 wrong(
                     path.join("id"),
-                    format!("the CE `{}` has this ID already", other.name),
+                    format!("the CE `{}` already has this ID", other.name),
                 );
             }
             // A certificate of one side is useless without the certificate of the other side.
@@ -378,15 +380,16 @@ impl FePlan {
                 if is_missing && needs_files {
                     let name = &ce.name;
                     let why = format!(
-                        "{what} is missing: without it nobody can prove who they are, and on loopback any local user could \
-                         be the CE (`weir keys` makes it). Without certificates, set ce.{name}.transport = \"tcp_udp\" and \
-                         ce.{name}.insecure = true"
+                        "{what} is missing: without it the peers cannot authenticate, and on loopback any local user \
+                         could be the CE; generate it with `weir keys`. To run without certificates, set \
+                         ce.{name}.transport = \"tcp_udp\" and ce.{name}.insecure = true"
                     );
                     wrong(path, why);
                 }
             }
             if ce.transport.starts_with("sctp") && !ce.insecure {
-                let why = "`sctp` proves nothing and does not encrypt: use \"quic\" or \"tcp_udp\", or set `insecure = true`";
+                let why = "`sctp` neither authenticates nor encrypts: use \"quic\" or \"tcp_udp\", or \
+                           set `insecure = true`";
                 wrong(path.join("transport"), why.to_owned());
             }
         }
@@ -464,7 +467,7 @@ mod tests {
             ),
             (
                 &[("ce.a.id", "1"), ("ce.b.id", "1")],
-                "ce.b.id: the CE `a` has this ID already",
+                "ce.b.id: the CE `a` already has this ID",
             ),
             (
                 &[("ce.a.address", "192.0.2.1")],
@@ -486,7 +489,10 @@ mod tests {
                 &[("ce.a.transport", "tcp_udp")], // plain on loopback
                 "ce.a.insecure = true",
             ),
-            (&[("ce.a.transport", "sctp_udp")], "`sctp` proves nothing"),
+            (
+                &[("ce.a.transport", "sctp_udp")],
+                "`sctp` neither authenticates nor encrypts",
+            ),
             (
                 &[("fe.standby", "hot"), ("fe.cefti", "0 s"), ("ce.a.id", "1")],
                 "set `cefti` above 0 s",

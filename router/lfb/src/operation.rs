@@ -53,7 +53,7 @@ impl Plan {
         gone.iter().for_each(|instance| kept.remove(instance));
         if let Some(instance) = come.iter().find(|instance| kept.has(instance)) {
             let path = instance.path();
-            let fault = Fault::new(path.clone(), format!("there is `{path}` already"));
+            let fault = Fault::new(path.clone(), format!("`{path}` already exists"));
             return Err(vec![fault.code(ResultCode::Exists)]);
         }
         kept.with_new(&come, &changes)

@@ -34,7 +34,8 @@ pub fn check(written: &PacketFilter) -> Result<Filter, String> {
     let port_numbers = all("port_number", &written.port_number, port_numbers)?;
     let has_ports = |number: &u8| Protocol::from(*number).has_ports();
     if !port_numbers.is_empty() && !protocols.is_empty() && !protocols.iter().any(has_ports) {
-        let why = "the protocols given have no port numbers; tcp, udp, sctp, dccp and udplite have";
+        let why =
+            "the given protocols have no port numbers; only tcp, udp, sctp, dccp and udplite do";
         return Err(format!("`port_number`: {why}"));
     }
     Ok(Filter {
@@ -80,7 +81,7 @@ fn all<T>(
 fn network(text: &str) -> Result<IpNet, String> {
     let single = text.parse::<IpAddr>().map(IpNet::from);
     let network = single.or_else(|_| text.parse::<IpNet>()).map_err(|_| {
-        format!("\"{text}\" is no address or prefix, like 192.0.2.7 or 2001:db8::/32")
+        format!("\"{text}\" is not an address or prefix, like 192.0.2.7 or 2001:db8::/32")
     })?;
     Ok(network.trunc())
 }
@@ -104,7 +105,7 @@ fn port_numbers(text: &str) -> Result<RangeInclusive<u16>, String> {
     match (first.trim().parse(), last.trim().parse()) {
         (Ok(first), Ok(last)) if 0 < first && first <= last => Ok(first..=last),
         _ => Err(format!(
-            "\"{text}\" is no port number or range of them, like 443 or 5000-5999"
+            "\"{text}\" is not a port number or range, like 443 or 5000-5999"
         )),
     }
 }
@@ -114,11 +115,11 @@ fn reason(text: &str) -> Result<Reason, String> {
     match Reason::from_name(&word) {
         Some(reason) if reason.is_loss() => Ok(reason),
         Some(_) => Err(format!(
-            "\"{word}\" is no loss: such packets go on elsewhere, and only `weir show drops` counts them"
+            "\"{word}\" is not a loss: these packets continue elsewhere, and only `weir show drops` counts them"
         )),
         None => {
             let near = did_you_mean(nearest(&word, reasons()));
-            let all = "`weir show drops` has those that occurred, docs/drop-reasons.md all";
+            let all = "`weir show drops` lists the reasons that occurred, docs/drop-reasons.md all reasons";
             Err(format!("there is no drop reason \"{text}\"{near}; {all}"))
         }
     }
@@ -169,7 +170,7 @@ mod tests {
                     host: texts(&["10.0.0.300"]),
                     ..good()
                 },
-                "`host`: \"10.0.0.300\" is no address",
+                "`host`: \"10.0.0.300\" is not an address",
             ),
             (
                 PacketFilter {
@@ -211,7 +212,7 @@ mod tests {
                     reason: texts(&["local-delivery"]),
                     ..good()
                 },
-                "is no loss",
+                "is not a loss",
             ),
             (
                 PacketFilter {

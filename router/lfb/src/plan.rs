@@ -201,24 +201,24 @@ impl Plan {
             return Err(Fault::new(root, "no port is configured; add `[port.NAME]`"));
         }
         if self.router.mode == Mode::Bridged && self.ports.len() != 2 {
-            let message = format!("a bridge has two ports, not {}", self.ports.len());
+            let message = format!("a bridge needs two ports, not {}", self.ports.len());
             return Err(Fault::new(ComponentPath::new(["mode"]), message));
         }
         if self.router.mode == Mode::Bridged && *self.redirect != RedirectPlan::default() {
-            let message = "a bridge hands nothing to a control element; remove `[redirect]`, or set mode = \"routed\"";
+            let message = "a bridge cannot redirect packets to a control element; remove `[redirect]`, or \
+                           set mode = \"routed\"";
             return Err(Fault::new(
                 ComponentPath::new([section::REDIRECT.key]),
                 message,
             ));
         }
         if self.router.mode == Mode::Bridged && self.fpf.built().is_some() {
-            let message =
-                "a bridge has no FPF; remove the sections [fpf...], or set mode = \"routed\"";
+            let message = "a bridge does not support FPF; remove the sections [fpf...], or set mode = \"routed\"";
             return Err(Fault::new(ComponentPath::new([section::FPF.key]), message));
         }
         let tun = self.ports.iter().find(|port| port.is_tun);
         if let Some(port) = tun.filter(|_| self.router.mode == Mode::Bridged) {
-            let message = "a bridge has no packets of the machine's own; remove this port, or set mode = \"routed\"";
+            let message = "a bridge cannot have a port of kind \"tun\"; remove this port, or set mode = \"routed\"";
             return Err(Fault::new(at_port(port, "kind"), message));
         }
         let asks = |port: &&PortPlan| {
@@ -227,23 +227,23 @@ impl Plan {
         };
         let asking = self.ports.iter().find(asks);
         if let Some(port) = asking.filter(|_| self.router.mode == Mode::Bridged) {
-            let message = "a bridge has no address that probes could be answered to; measure by reflectors = \"traffic\" \
-                           alone, give the rate, like \"95 Mbit\", or set mode = \"routed\"";
+            let message = "a bridge has no address to send probes from; set reflectors = \"traffic\", a rate like \
+                           \"95 Mbit\", or mode = \"routed\"";
             return Err(Fault::new(at_port(port, "rate"), message));
         }
         self.fpf.check_ports(&self.ports)?;
         for (n, port) in self.ports.iter().enumerate() {
             let mut others = self.ports[..n].iter();
             if let Some(other) = others.find(|o| o.interface == port.interface) {
-                let message = format!("the port `{}` has this interface already", other.name);
+                let message = format!("the port `{}` already uses this interface", other.name);
                 return Err(Fault::new(at_port(port, "interface"), message));
             }
         }
         let needed = self.packets_needed();
         if let Some(pool) = self.router.pool.filter(|pool| *pool < needed) {
             let message = format!(
-                "full queues, and what is on its way beside them, need {needed} packets, but the \
-                 pool has {pool}: lower the limits, or set `pool` to at least {needed}"
+                "full queues, and packets in flight outside them, need {needed} packets, but the pool has {pool}: \
+                 lower the queue limits, or set `pool` to at least {needed}"
             );
             return Err(Fault::new(ComponentPath::new(["pool"]), message));
         }
@@ -547,7 +547,10 @@ mod tests {
         let mode = change(&["mode"], text("bridged"));
         let lan = change(&["port", "lan", "rate"], text("100 Mbit"));
         let fault = faults(&[wan, lan, mode, address]).remove(0);
-        assert!(fault.contains("a bridge hands nothing"), "{fault}");
+        assert!(
+            fault.contains("a bridge cannot redirect packets"),
+            "{fault}"
+        );
     }
 
     #[test]
@@ -721,7 +724,7 @@ mod tests {
                 "mod: unknown key `mod`; did you mean `mode`?",
                 "port.wan.rate: `rate` is \"fast\", but must be a rate from \"0 bit\" to \"400 Gbit\", or \
                  \"auto\" (units: bit, kbit, Mbit, Gbit), like \"95 Mbit\"",
-                "port.wan.discipline.kind: there is no discipline `fifi`; did you mean `fifo`?",
+                "port.wan.discipline.kind: unknown discipline `fifi`; did you mean `fifo`?",
             ]
         );
     }
@@ -786,7 +789,7 @@ mod tests {
             (
                 "interface",
                 "weir%d",
-                "port.own.interface: \"weir%d\" cannot be the name of an interface that the router makes",
+                "port.own.interface: \"weir%d\" cannot be the name of an interface that the router creates",
             ),
         ] {
             let faults = with(key, value);
@@ -811,7 +814,7 @@ mod tests {
         let other = Change::block(ComponentPath::new(["port", "b"]));
         let faults = faults(&[&bridged[..], &[other]].concat());
         assert!(
-            faults[0].starts_with("port.a.kind: a bridge has no"),
+            faults[0].starts_with("port.a.kind: a bridge cannot have"),
             "{faults:?}"
         );
     }

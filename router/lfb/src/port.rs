@@ -24,75 +24,77 @@ pub const PARAMETERS: &[Parameter] = &[
         "interface",
         Kind::Text(15),
         "",
-        "network interface; if absent, the one with the port's name",
+        "network interface; by default the interface with the port's name",
     )
     .id(2),
     Parameter::new(
         "rate",
         Kind::RateOrWord(Rate::from_bps(0), RATE_MAX, &[AUTO]),
         "0 bit",
-        "pace what is sent to this rate; 0 bit: send as fast as the device takes it; auto: find the rate of the link \
-                behind the port, by probes to `reflectors` or by its own traffic",
+        "rate to which sent packets are paced; 0 bit: as fast as the device accepts; auto: estimate the rate of the \
+         link behind the port by probes to `reflectors` or by its own traffic",
     )
     .id(21),
     Parameter::new(
         "overhead",
         Kind::BytesOrWords(Bytes(0), Bytes(256), framing::KEYWORDS),
         "ethernet",
-        "what a frame takes of `rate` beyond its layer-2 length, by a keyword of tc-cake(8) or in bytes; ethernet: frame \
-                check sequence, preamble and gap (24 B)",
+        "bytes that a frame takes of `rate` beyond its layer-2 length, as a number or a keyword of tc-cake(8); \
+         ethernet: frame check sequence, preamble and gap (24 B)",
     )
     .id(22),
     Parameter::new(
         "local_share",
         Kind::Ratio(0.01, 1.0),
         "0.5",
-        "share of `rate` that packets of the box itself may take of the port, which pass before transit; a port without `rate` has no such limit",
+        "maximum share of `rate` for the machine's own packets, which pass before forwarded packets; a port without \
+         `rate` has no such limit",
     )
     .id(23),
     Parameter::new(
         "source_check",
         Kind::Word(&["kernel", "strict", "loose", "off"]),
         "kernel",
-        "which sources may come in (RFC 3704): strict: those that are routed back out of this port; loose: those \
-                that have a route; kernel: what net.ipv4.conf.*.rp_filter says, and off for IPv6",
+        "permitted sources of received packets (RFC 3704): strict: sources routed back through this port; loose: \
+         sources that have a route; kernel: per net.ipv4.conf.*.rp_filter, and off for IPv6",
     )
     .id(24),
     Parameter::new(
         "kind",
         Kind::Word(&KINDS),
         "ethernet",
-        "ethernet: an interface of the machine; tun: the router makes the interface, and what the machine routes into it \
-                gets the headers of `fpf.encapsulation`, like packets that come in by other ports",
+        "ethernet: an interface of the machine; tun: the router creates the interface, and packets that the machine \
+         routes into it get the headers of `fpf.encapsulation`, like packets received at other ports",
     )
     .id(25),
     Parameter::new(
         "rate_least",
         Kind::Rate(RATE_MIN, RATE_MAX),
         "1 Mbit",
-        "with rate auto: the least rate, whatever the delay",
+        "with rate auto: minimum rate, regardless of the delay",
     )
     .id(26),
     Parameter::new(
         "rate_base",
         Kind::Rate(Rate::from_bps(0), RATE_MAX),
         "0 bit",
-        "with rate auto: the rate at the start and after a while without load, and the greatest one while no reflector \
-                answers; 0 bit: `rate_least`",
+        "with rate auto: rate at the start and after a period without load, and maximum rate while no reflector \
+         answers; 0 bit: `rate_least`",
     )
     .id(27),
     Parameter::new(
         "rate_most",
         Kind::Rate(RATE_MIN, RATE_MAX),
         "1 Gbit",
-        "with rate auto: the greatest rate",
+        "with rate auto: maximum rate",
     )
     .id(28),
     Parameter::new(
         "rate_threshold",
         Kind::Span(Span::from_millis(1), Span::from_secs(1)),
         "8 ms",
-        "with rate auto: delay above the baseline that counts as a queue behind the port; more than the jitter of the way",
+        "with rate auto: delay above the baseline that counts as a queue behind the port; must exceed the jitter of \
+         the path",
     )
     .id(29),
     Parameter::new(
@@ -107,23 +109,24 @@ pub const PARAMETERS: &[Parameter] = &[
         Kind::Text(512),
         "",
         "with rate auto: up to 8 addresses of hosts behind the link that answer pings, separated by spaces; and \
-                `traffic`: the TCP connections with timestamps that pass the port, beside them or alone",
+         `traffic`, alone or in addition: the TCP connections with timestamps through the port",
     )
     .id(31),
     Parameter::new(
         "mpu",
         Kind::BytesOrWords(Bytes(0), Bytes(256), &[AUTO]),
         AUTO,
-        "bytes that a frame takes of `rate` at least, `overhead` included; auto: as the keyword has it (84 B with ethernet, \
-                64 B with docsis, 0 B with others), or 60 B, Ethernet's shortest frame, and the bytes of `overhead`",
+        "minimum bytes that a frame takes of `rate`, including `overhead`; auto: as defined by the keyword of \
+         `overhead` (ethernet 84 B, docsis 64 B, others 0 B), or, if `overhead` is in bytes, 60 B (Ethernet's shortest \
+         frame) plus `overhead`",
     )
     .id(32),
     Parameter::new(
         "framing",
         Kind::Word(&[AUTO, "none", "atm", "ptm"]),
         AUTO,
-        "how the link carries a frame: atm: in cells of 53 B for each 48 B; ptm: with a byte more for each 64 B; auto: as the \
-                keyword of `overhead` has it, none if it is in bytes",
+        "how the link carries a frame: atm: in cells of 53 B for each 48 B; ptm: with one extra byte for each 64 B; \
+         auto: as defined by the keyword of `overhead`, or none if `overhead` is in bytes",
     )
     .id(33),
 ];
@@ -177,18 +180,18 @@ fn check_name(name: &str) -> Result<(), (&'static str, String)> {
 fn check_tun(settings: &Settings, interface: &str) -> Result<(), (&'static str, String)> {
     if interface.contains([':', '%']) || matches!(interface, "." | "..") {
         let why = format!(
-            "{interface:?} cannot be the name of an interface that the router makes; write it without `:` and `%`, like \
-             interface = \"weir0\""
+            "{interface:?} cannot be the name of an interface that the router creates; use a name without `:` and `%`, \
+             like interface = \"weir0\""
         );
         return Err(("interface", why));
     }
     if settings.setting("rate") != &Setting::Rate(Rate::default()) {
-        let why = "a port of kind \"tun\" has no rate: its packets are paced at the ports by which they leave";
+        let why = "a port of kind \"tun\" has no rate: its packets are paced at their output ports";
         return Err(("rate", why.to_owned()));
     }
     if settings.word("source_check") != "kernel" {
         let why =
-            "a port of kind \"tun\" has no source check: the machine itself has chosen the sources";
+            "a port of kind \"tun\" has no source check: the machine itself chooses the sources";
         return Err(("source_check", why.to_owned()));
     }
     Ok(())
@@ -197,7 +200,7 @@ fn check_tun(settings: &Settings, interface: &str) -> Result<(), (&'static str, 
 /// A configured rate; `None` if the port is not paced.
 fn fixed_rate(rate: Rate) -> Result<Option<Rate>, (&'static str, String)> {
     if rate != Rate::default() && rate < RATE_MIN {
-        let why = format!("\"{rate}\" is too slow: at least \"{RATE_MIN}\", or absent");
+        let why = format!("\"{rate}\" is too slow; set at least \"{RATE_MIN}\", or remove `rate`");
         return Err(("rate", why));
     }
     Ok(Some(rate).filter(|rate| *rate != Rate::default()))

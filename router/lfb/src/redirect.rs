@@ -26,19 +26,19 @@ const fn flag(id: u32, name: &'static str, about: &'static str) -> Parameter {
 
 /// The components of the LFB.
 pub(crate) const PARAMETERS: &[Parameter] = &[
-    flag(1, "flow_control", "whether exceptions need tokens; otherwise all of them go to the control element"),
+    flag(1, "flow_control", "whether token buckets limit exceptions; if not, all exceptions go to the control element"),
     Parameter::new(
         "bc",
         Kind::Count(0, BITS_MAX),
         "22500000",
-        "bits of exceptions that pass in each `ts` at any time (B_c); messages are counted, not only their packets",
+        "bits of exceptions that always pass in each `ts` (B_c); whole messages count, not only their packets",
     )
     .id(2),
     Parameter::new(
         "be",
         Kind::Count(0, BITS_MAX),
         "0",
-        "maximum bits of exceptions that pass in each `ts` (B_e); less than `bc` counts as `bc`",
+        "maximum bits of exceptions that pass in each `ts` (B_e); a value below `bc` counts as `bc`",
     )
     .id(3),
     Parameter::new(
@@ -59,12 +59,12 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         "addresses",
         Kind::Text(ADDRESSES_LEN_MAX),
         "",
-        "addresses that are the control element's, separated by spaces: packets to them go there",
+        "addresses of the control element, separated by spaces: packets to them go there",
     )
     .id(9),
     flag(10, "neighbours", "whether ARP and IPv6 neighbour discovery go to the control element"),
-    flag(11, "multicast", "whether other packets to groups go to the control element (routing protocols)"),
-    flag(12, "hop_limit", "whether packets whose TTL ran out go to the control element, which answers them"),
+    flag(11, "multicast", "whether other multicast packets go to the control element (routing protocols)"),
+    flag(12, "hop_limit", "whether packets with an expired TTL go to the control element, which answers them"),
     flag(13, "no_route", "whether packets without a route go to the control element, which answers them"),
     flag(14, "next_hop", "whether packets whose next hop does not answer go to the control element"),
     flag(15, "too_big", "whether packets above the MTU that may not be fragmented go to the control element"),
@@ -140,7 +140,7 @@ fn addresses(text: &str) -> Result<BTreeSet<IpAddr>, String> {
     }
     match addresses.len() > ADDRESSES_MAX {
         true => Err(format!(
-            "there are {} addresses, but at most {ADDRESSES_MAX}",
+            "{} addresses are given, but at most {ADDRESSES_MAX} are permitted",
             addresses.len()
         )),
         false => Ok(addresses),

@@ -19,77 +19,85 @@ pub const PARAMETERS: &[Parameter] = &[
         "socket",
         Kind::Text(107),
         "/run/weir/weir.sock",
-        "Unix socket of the HTTP/JSON service; its folder must exist, only its owner may use it",
+        "Unix socket of the HTTP/JSON service; its directory must exist; only the owner of the socket may use it",
     )
     .id(4),
     Parameter::new(
         "pool",
         Kind::Count(0, 4_194_304),
         "0 packets",
-        "packets that the router can hold in all, which the limits of all queues must fit; 0 packets: twice what they need",
+        "total packets that the router can hold; the limits of all queues must fit; 0 packets: twice what the queues \
+         need",
     )
     .id(21),
     Parameter::new(
         "age_max",
         Kind::Span(Span::from_millis(1), Span::from_secs(60)),
         "1 s",
-        "drop frames that waited in the receive ring for longer, because the router or its machine had stood still",
+        "drop frames that waited longer in the receive ring because the router or its machine had stalled",
     )
     .id(22),
     Parameter::new(
         "watchdog",
         Kind::Span(Span::ZERO, Span::from_secs(600)),
         "1 s",
-        "let the kernel forward once the forwarding thread has made no turn for this time, and replace the process; 0 s: never, and the router is one process",
+        "if the forwarding thread makes no progress for this time, let the kernel forward and replace the process; \
+         0 s: never, and the router runs as one process",
     )
     .id(23),
     Parameter::new(
         "bypass_netfilter",
         Kind::Flag,
         "false",
-        "forward although the box has netfilter rules that transit through weir does not pass: prerouting, forward, postrouting, ingress of a port",
+        "forward even if the machine has netfilter rules that forwarded packets bypass: prerouting, forward, \
+         postrouting, ingress of a port",
     )
     .id(24),
     Parameter::new(
         "netfilter_change",
         Kind::Word(&["unset", "warn", "stop"]),
         "unset",
-        "old name of `kernel_change`: warn is \"ignore\", stop is \"stop\"",
+        "deprecated, use `kernel_change`: warn is \"ignore\", stop is \"stop\"",
     )
     .id(25),
     Parameter::new(
         "page",
         Kind::Text(64),
         "",
-        "address and port of loopback for browsers, like \"127.0.0.1:8080\"; its token is in the file beside `socket` that ends in `.token`; empty: only the socket has the page",
+        "loopback address and port of the web page, like \"127.0.0.1:8080\"; its token is in the file next to `socket` \
+         that ends in `.token`; empty: only the socket serves the page",
     )
     .id(26),
     Parameter::new(
         "kernel_change",
         Kind::Word(&["hand_back", "stop", "ignore"]),
         "hand_back",
-        "what to do when the kernel gets rules, policies or routes that weir refuses, while the router runs; hand_back: the kernel forwards until they are gone or permitted; stop: end the router, and the kernel forwards; ignore: log an error, and go on where a key could permit it",
+        "action if rules, policies or routes that weir refuses appear in the kernel while the router runs; hand_back: \
+         the kernel forwards until they are removed or permitted; stop: end the router, and the kernel forwards; \
+         ignore: log an error, and continue if a key could permit them",
     )
     .id(27),
     Parameter::new(
         "bypass_rules",
         Kind::Flag,
         "false",
-        "forward although the box has policy rules (`ip rule`) beyond the default ones, or ports in a VRF: forwarded packets use the tables local, main and default",
+        "forward even if the machine has policy rules (`ip rule`) beyond the defaults, or ports in a VRF: forwarded \
+         packets use the tables local, main and default",
     )
     .id(28),
     Parameter::new(
         "bypass_tc",
         Kind::Flag,
         "false",
-        "forward although ports have traffic-control filters or tcx programs at their ingress, which transit through weir does not pass",
+        "forward even if ports have ingress traffic-control filters or tcx programs, which forwarded packets bypass",
     )
     .id(29),
     Parameter::new(
         "bypass_default_route",
         Kind::Flag,
         "false",
-        "forward although a default route leads to an interface that is no port: packets that follow it are dropped as not-a-port",
+        "forward even if a default route leads to an interface that is not a port: packets that follow it are dropped \
+         with reason not-a-port",
     )
     .id(30),
 ];
@@ -103,8 +111,8 @@ pub fn page_address(text: &str) -> Result<Option<SocketAddr>, String> {
     let address = address.filter(|address| address.ip().is_loopback() && address.port() != 0);
     address.map(Some).ok_or_else(|| {
         format!(
-            "`page` is \"{text}\", but must be an address and port of loopback like \"127.0.0.1:8080\"; from \
-             another machine use `ssh -L 8080:127.0.0.1:8080`"
+            "`page` is \"{text}\", but must be a loopback address and port like \"127.0.0.1:8080\"; from another \
+             machine use `ssh -L 8080:127.0.0.1:8080`"
         )
     })
 }
@@ -160,8 +168,8 @@ impl RouterPlan {
             other => other,
         };
         Some(format!(
-            "`netfilter_change` is an old name: write `kernel_change = \"{new}\"`; without it the kernel forwards while \
-             the router refuses its state"
+            "`netfilter_change` is deprecated: write `kernel_change = \"{new}\"`; without it, the kernel forwards \
+             while it has state that the router refuses"
         ))
     }
 
@@ -221,7 +229,7 @@ mod tests {
         ] {
             let error = page_address(wrong).unwrap_err();
             assert!(
-                error.contains("must be an address and port of loopback"),
+                error.contains("must be a loopback address and port"),
                 "{error}"
             );
         }

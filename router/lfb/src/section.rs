@@ -23,7 +23,7 @@ pub static ROUTER: Section = Section {
 pub static PORT: Section = Section {
     key: "port",
     has_instances: true,
-    about: "A port: a network interface, and how fast it sends. NAME is yours: up to 64 bytes without spaces.",
+    about: "A port: a network interface and its rate. Choose any NAME of up to 64 bytes without spaces.",
     classes: || vec![PORTS.class],
     kind_default: "",
     no_value: |path, value| {
@@ -52,8 +52,8 @@ pub static REDIRECT: Section = Section {
 pub static FPF: Section = Section {
     key: fpf::KEY,
     has_instances: false,
-    about: "Flexible packet forwarding (FPF): paths that are chosen at the edge. A router has it as soon as it has an \
-            interface of it. See docs/fpf.md.",
+    about: "Flexible packet forwarding (FPF): paths chosen at the edge. It is active once an FPF interface is \
+            configured. See docs/fpf.md.",
     classes: || vec![class::fpf::FPF.class],
     kind_default: "",
     no_value: |path, value| {
@@ -63,26 +63,26 @@ pub static FPF: Section = Section {
 };
 
 static FPF_INTERFACE: Section = Section {
-    about: "Where FPF packets come in and go out: a port, a VLAN of a port, or a GRE tunnel. NAME is yours.",
+    about: "An FPF interface: a port, a VLAN of a port, or a GRE tunnel. Choose any NAME.",
     ..part(Part::Interface, || {
         vec![*class::fpf::class_of(Part::Interface)]
     })
 };
 
 static FPF_RULE: Section = Section {
-    about: "What becomes of the packets with a LID. NAME is yours.",
+    about: "The action for packets with a LID. Choose any NAME.",
     ..part(Part::Rule, || vec![*class::fpf::class_of(Part::Rule)])
 };
 
 static FPF_ENCAPSULATION: Section = Section {
-    about: "Which packets get an FPF header here, and their paths. NAME is yours.",
+    about: "Packets that get an FPF header here, and their paths. Choose any NAME.",
     ..part(Part::Encapsulation, || {
         vec![*class::fpf::class_of(Part::Encapsulation)]
     })
 };
 
 static FPF_CLASS: Section = Section {
-    about: "Which flows get an FPF header because of what they carry, and their paths. NAME is yours.",
+    about: "Flows that get an FPF header because of their protocol or server name, and their paths. Choose any NAME.",
     ..part(Part::Class, || vec![*class::fpf::class_of(Part::Class)])
 };
 

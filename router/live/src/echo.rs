@@ -158,7 +158,7 @@ impl Line {
         sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &on)?;
         if let Err(error) = socket.set_mark(MARK) {
             // Not privileged: then no rule that checks the mark can exist either.
-            tracing::debug!(%error, "probes carry no mark");
+            tracing::debug!(%error, "cannot mark probes");
         }
         socket.bind_device(Some(interface.as_bytes()))?;
         let to = match address {

@@ -122,13 +122,13 @@ impl Spawner {
 #[derive(Debug, thiserror::Error)]
 pub enum PrivilegeError {
     /// The system does not permit user namespaces.
-    #[error("not root, and this system permits no user namespaces ({0}); run it as root")]
+    #[error("not root, and this system does not permit user namespaces ({0}); run as root")]
     NotPermitted(io::Error),
     /// The process already has several threads.
     #[error("not root, and a user namespace must be entered before the first thread starts")]
     Threads,
     /// The user could not be mapped.
-    #[error("the user namespace was made, but its user could not be mapped ({0}); run it as root")]
+    #[error("created a user namespace, but cannot map its user ({0}); run as root")]
     Map(io::Error),
 }
 

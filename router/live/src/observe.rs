@@ -43,10 +43,10 @@ pub enum ObserveRefusal {
     #[error("{0}")]
     Wrong(String),
     /// The router has too many other readers.
-    #[error("too many others observe this router; end one of them, or ask again later")]
+    #[error("too many observers of this router; end another one, or retry later")]
     Busy,
     /// No reader has this number.
-    #[error("there is no such observer; one that is not read for a minute ends")]
+    #[error("unknown observer; an observer that is not read for a minute ends")]
     Gone,
     /// The router does not answer.
     #[error("{0}")]

@@ -138,10 +138,10 @@ async fn follow_kernel(running: Arc<Running>) -> String {
         running.tables_changed.notify_one();
         let posted = running.handle.post(move |worker| worker.set_tables(tables));
         if let Err(error) = posted {
-            tracing::error!(%error, "routes and neighbours stay as they were");
+            tracing::error!(%error, "cannot update routes and neighbours; the old ones stay active");
         }
     };
     match follow::follow(publish).await {
-        Err(error) => format!("cannot follow the kernel's tables: {error}"),
+        Err(error) => format!("cannot monitor the kernel's tables: {error}"),
     }
 }

@@ -303,10 +303,10 @@ impl Worker {
             .name(FORWARDING.to_owned())
             .spawn(move || {
                 if let Err(error) = clock::precise_sleeps() {
-                    tracing::warn!(%error, "timers stay coarse");
+                    tracing::warn!(%error, "cannot enable precise timers");
                 }
                 if let Err(error) = clock::go_first() {
-                    tracing::debug!(%error, "the forwarding thread has no priority");
+                    tracing::debug!(%error, "cannot raise the priority of the forwarding thread");
                 }
                 self.run(&inbox, &mut waiter);
                 self
@@ -406,7 +406,7 @@ impl Worker {
     /// Handles the result of an attempt to open a link's device.
     fn opened(&mut self, link: u64, open: Opener, opened: io::Result<Box<dyn Device>>) {
         let device = opened
-            .inspect_err(|error| tracing::debug!(%error, "the port's device is not back yet"))
+            .inspect_err(|error| tracing::debug!(%error, "cannot reopen the port's device yet"))
             .ok();
         let Some(number) = self.links.iter().position(|l| l.id == link) else {
             return self.doorkeeper.close(device); // the port was removed in the meantime

@@ -12,46 +12,46 @@ use crate::observe::PacketFilter;
 pub const CLASS: Class = Class {
     name: "capture",
     id: 0x00F7_010A,
-    about: "a capture of what passes or is dropped at the ports",
+    about: "a capture of packets that pass or are dropped at the ports",
     parameters: &[
-        Parameter::new("drops", Kind::Flag, "false", "only what is lost").id(2),
+        Parameter::new("drops", Kind::Flag, "false", "capture only lost packets").id(2),
         Parameter::new(
             "snap",
             Kind::Count(1, 262_144),
             "96",
-            "bytes that are kept of each frame",
+            "maximum bytes captured of each frame",
         )
         .id(3),
         Parameter::new(
             "packets",
             Kind::Count(1, 1_000_000),
             "10000",
-            "the capture ends after this many packets",
+            "number of packets after which the capture ends",
         )
         .id(4),
         Parameter::new(
             "seconds",
             Kind::Ratio(0.001, 600.0),
             "10",
-            "it ends after this time",
+            "maximum duration of the capture, in seconds",
         )
         .id(5),
     ],
     gauges: &[
-        Gauge::counter(101, "captured", Unit::Packets, "packets in it"),
+        Gauge::counter(101, "captured", Unit::Packets, "captured packets"),
         Gauge::counter(
             102,
             "missed",
             Unit::Packets,
-            "packets missing from it because the buffer was full",
+            "packets not captured because the buffer was full",
         ),
     ],
     components: &[
         Component::new(1, "ports", Type::Text, "wan")
-            .about("Names of the ports; none means all.")
+            .about("Names of the ports; empty: all ports.")
             .settable(),
         Component::new(6, "filter", Type::Struct(FILTER), "")
-            .about("Only packets of these flows, and with these drop reasons.")
+            .about("Captures only packets of these flows and with these drop reasons.")
             .settable(),
     ],
     ..Class::PLAIN
@@ -68,37 +68,37 @@ const FILTER: &[Component] = &[
     Component::new(6, "reason", Type::Text, "").about("Drop reasons."),
 ];
 
-/// Asks for a capture.
+/// A capture request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CaptureRequest {
-    /// Names of the ports; none means all.
+    /// Names of the ports; empty: all ports.
     pub ports: Vec<String>,
-    /// Only what is lost.
+    /// Capture only lost packets.
     pub drops: bool,
-    /// Only packets of these flows, and with these drop reasons.
+    /// Captures only packets of these flows and with these drop reasons.
     pub filter: PacketFilter,
-    /// Bytes that are kept of each frame.
+    /// Maximum bytes captured of each frame.
     pub snap: u32,
-    /// The capture ends after this many packets.
+    /// Number of packets after which the capture ends.
     pub packets: u64,
-    /// It ends after this time.
+    /// Maximum duration of the capture, in seconds.
     pub seconds: f64,
 }
 
-/// A capture that has begun.
+/// A capture that was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CaptureTicket {
-    /// By which it is fetched.
+    /// ID of the capture, for fetching it.
     pub id: u64,
 }
 
-/// A capture that has ended.
+/// A finished capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CaptureReport {
-    /// Packets in it.
+    /// Captured packets.
     pub captured: u64,
-    /// Packets missing from it because the buffer was full.
+    /// Packets not captured because the buffer was full.
     pub missed: u64,
 }
 
@@ -109,10 +109,10 @@ pub enum CaptureRefusal {
     #[error("{0}")]
     Wrong(String),
     /// Only one capture runs at a time.
-    #[error("another capture runs")]
+    #[error("another capture is running; retry when it has ended")]
     Busy,
     /// There is no capture of this number.
-    #[error("there is no such capture; one that is not fetched for a while ends")]
+    #[error("no such capture; a capture ends if it is not fetched for a while")]
     Gone,
     /// The router does not answer.
     #[error("{0}")]

@@ -15,40 +15,40 @@ pub struct Change {
     pub value: Option<Scalar>,
 }
 
-/// Asks a running router for one component to have a value, as tools write it.
+/// Sets one component of a running router.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeRequest {
-    /// Which component, as `weir diff` prints it: `port.wan.discipline.limit`.
+    /// Path of the component, as `weir diff` prints it: `port.wan.discipline.limit`.
     pub path: String,
-    /// Its value: a number, true or false, or a text with a unit.
+    /// Value: a number, a boolean, or a string with a unit.
     pub value: ChangeValue,
 }
 
-/// Asks a running router to delete a port, or to give a component its default again.
+/// Deletes a port of a running router, or resets a component to its default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteRequest {
-    /// The port, the discipline or the component: `port.guest`, `port.wan.discipline`, `port.wan.rate`.
+    /// Path of the port, discipline or component: `port.guest`, `port.wan.discipline`, `port.wan.rate`.
     pub path: String,
 }
 
 /// The answer to a change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplyReport {
-    /// Whether it is in force.
+    /// Whether the request was applied.
     pub applied: bool,
     /// The changes, or the reasons why nothing changed.
     pub messages: Vec<String>,
 }
 
-/// A value as JSON has it.
+/// A value in JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "must be a text, a number, true or false")]
+#[serde(untagged, expecting = "must be a string, a number or a boolean")]
 pub enum ChangeValue {
-    /// True or false.
+    /// A boolean.
     Flag(bool),
-    /// A whole number.
+    /// An integer.
     Integer(i64),
     /// A number with a fraction.
     Real(f64),

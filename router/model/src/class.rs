@@ -474,16 +474,16 @@ impl fmt::Display for Type {
             names.join(", ")
         };
         match self {
-            Self::Text => f.write_str("text"),
-            Self::Flag => f.write_str("true or false"),
-            Self::Gauge(unit) => write!(f, "whole number{unit}"),
+            Self::Text => f.write_str("string"),
+            Self::Flag => f.write_str("boolean"),
+            Self::Gauge(unit) => write!(f, "integer{unit}"),
             Self::Counter(unit) => write!(f, "counter{unit}"),
             Self::Real(unit) => write!(f, "number{unit}"),
-            Self::Setting(None) => f.write_str("text, number, true or false"),
+            Self::Setting(None) => f.write_str("string, number or boolean"),
             Self::Setting(Some(kind)) => write!(f, "{kind}"),
             Self::Struct(members) => write!(f, "object: {}", names(members)),
             Self::Rows(members) => write!(f, "list of objects: {}", names(members)),
-            Self::Map(kind) => write!(f, "object of names, each with: {kind}"),
+            Self::Map(kind) => write!(f, "object; each value: {kind}"),
         }
     }
 }

@@ -181,7 +181,7 @@ impl Level {
                 Ok((Step::Row(*row), Self::Members(members.to_vec())))
             }
             (Self::Map(kind), Step::Key(key)) => Ok((Step::Key(key.clone()), Self::of_type(kind))),
-            (Self::Rows(_), _) => Err(format!("`{step}` must be the number of a row, from 0")),
+            (Self::Rows(_), _) => Err(format!("`{step}` must be a row number, starting at 0")),
             _ => Err(format!("there is no component `{step}`")),
         }
     }

@@ -8,23 +8,24 @@ use crate::class::{Component, Type, Unit};
 use crate::{Class, Value};
 
 /// The meaning of a metric whose labels are the texts of a row.
-pub const INFO: &str = "Texts as labels; the value is always 1.";
+pub const INFO: &str = "The strings of a row as labels; the value is always 1.";
 
 /// A histogram of times.
 pub const TIMES: Type = Type::Struct(&[
-    Component::new(1, "count", Type::Counter(Unit::One), "1500").about("How many were counted."),
-    Component::new(2, "sum_s", Type::Real(Unit::Seconds), "4.5").about("Their sum."),
+    Component::new(1, "count", Type::Counter(Unit::One), "1500").about("Number of counted times."),
+    Component::new(2, "sum_s", Type::Real(Unit::Seconds), "4.5").about("Sum of the counted times."),
     Component::new(
         3,
         BUCKETS,
         Type::Rows(&[
-            Component::new(1, BELOW, Type::Real(Unit::Seconds), "0.004194304").about("A length."),
+            Component::new(1, BELOW, Type::Real(Unit::Seconds), "0.004194304")
+                .about("Upper bound of the bucket."),
             Component::new(2, "count", Type::Counter(Unit::One), "1450")
-                .about("How many of the times were shorter."),
+                .about("Number of times below the bound."),
         ]),
         "",
     )
-    .about("How many were shorter than some lengths, each twice the one before."),
+    .about("Cumulative buckets; each bound is twice the previous bound."),
 ]);
 
 /// The member of [`TIMES`] that contains the buckets.

@@ -58,26 +58,27 @@ impl PacketFilter {
     }
 }
 
-/// Asks what is dropped and who is held back, as it happens. In a query, a field with several values is repeated.
+/// Requests events of dropped packets and backlogged flows as they occur. In a query, repeat a field to give it several
+/// values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ObserveRequest {
-    /// Names of the router's ports; none means all.
+    /// Names of ports; empty: all ports.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub port: Vec<String>,
-    /// Events: drop, held-back; none means all.
+    /// Events: `drop`, `held-back`; empty: all events.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub event: Vec<String>,
     /// The packets.
     #[serde(flatten)]
     pub filter: PacketFilter,
-    /// Begin with this many events of the past, at most 4096.
+    /// Number of past events to return first, at most 4096.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<u32>,
-    /// Whether to go on with new events; if not given: unless `last` is.
+    /// Whether to continue with new events; by default true, unless `last` is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub follow: Option<bool>,
-    /// The answer ends after this many seconds, and the time that it takes to add up the last drops.
+    /// Duration of the answer in seconds; adding up the last drops takes slightly longer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
 }
@@ -129,7 +130,7 @@ impl ObserveRequest {
             }
         }
         if !self.wants(DROP) && !self.filter.reason.is_empty() {
-            let why = "packets that are held back are not dropped, so they have no reason";
+            let why = "packets of the event held-back are not dropped, so they have no drop reason";
             return Err(format!("`reason`: {why}; leave out `reason` or `event`"));
         }
         if let Some(last) = self.last.filter(|last| *last > LAST_MAX) {
@@ -176,47 +177,46 @@ impl ObserveRequest {
     }
 }
 
-/// Packets that were dropped for one reason within a quarter of a second: those of one flow, or all others. Or packets of a
-/// flow or a host that begin to be held back in a queue, or no longer are.
+/// An event: packets dropped for one reason within 250 ms, of one flow or of all remaining flows; or a flow or host
+/// whose packets start or stop being backlogged in a queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Observed {
     /// `drop` or `held-back`.
     pub event: String,
-    /// When the first of them was dropped; when the router saw that they are held back, or no longer are. In seconds
-    /// since 1970.
+    /// Time of the first drop, or when the router saw the backlog begin or end; in seconds since 1970.
     pub unix_s: f64,
-    /// Time from the first to the last of them; how long they have been held back.
+    /// Time from the first to the last drop, or duration of the backlog.
     pub over_s: f64,
-    /// The drop reason; null if they are held back.
+    /// Drop reason; null for `held-back`.
     pub reason: Option<String>,
-    /// Packets: dropped, or in the queue.
+    /// Number of packets dropped, or in the queue.
     pub packets: u64,
-    /// Bytes of their frames.
+    /// Bytes of the frames of these packets.
     pub bytes: u64,
-    /// The flow; null for the packets of all flows beyond those that the router tells apart.
+    /// The flow; null for the sum of all flows that are not reported individually.
     pub flow: Option<ObservedFlow>,
-    /// `begins` or `ends`, if they are held back.
+    /// `begins` or `ends`; only for `held-back`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// Flows that are held back, about.
+    /// Approximate number of backlogged flows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<u32>,
-    /// Share of the link that they get while others wait, too; not there if that cannot be told.
+    /// Share of the link that these flows get while others wait too; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_share_ratio: Option<f64>,
-    /// Why they are held back, in words.
+    /// Why the packets wait, as a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
-/// A flow whose packets were dropped or are held back; or a host, if they are of several flows.
+/// A flow whose packets were dropped or are backlogged; or a host, if the packets belong to several flows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ObservedFlow {
-    /// Name of the port that held them, or by which they came; null if it is gone.
+    /// Name of the port that queued or received the packets; null if the port no longer exists.
     pub port: Option<String>,
-    /// `out` if they should leave by that port, `in` if they came by it.
+    /// `out` if the packets were to leave through that port, `in` if they arrived there.
     pub direction: String,
     /// The flow in one line.
     pub text: String,
@@ -228,11 +228,11 @@ pub struct ObservedFlow {
     pub destination: Option<String>,
     /// Destination port.
     pub destination_port: Option<u16>,
-    /// IP protocol number; null if they are not IP, or of several flows.
+    /// IP protocol number; null if the packets are not IP or belong to several flows.
     pub protocol: Option<u8>,
-    /// Length of the first frame that was dropped; null if they are held back.
+    /// Length of the first dropped frame; null for `held-back`.
     pub frame_bytes: Option<u32>,
-    /// The longest time that one of them had waited in the router.
+    /// Longest time that one of the packets had waited in the router.
     pub waited_s: f64,
 }
 

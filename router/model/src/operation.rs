@@ -74,7 +74,7 @@ impl Class {
 
     fn no_row(&self, path: &ComponentPath, row: &str) -> Fault {
         let message = match self.key {
-            [] => format!("{} has no rows, so it has no row `{row}`", self.name),
+            [] => format!("{} is not a table, so it has no row `{row}`", self.name),
             key => format!(
                 "{} has no row `{row}`; its key is {}",
                 self.name,
@@ -104,7 +104,7 @@ fn walk<'v>(value: &'v Value, steps: &[Step<String>]) -> Result<&'v Value, Fault
             let names = names.iter().map(|(name, _)| &**name);
             let near = did_you_mean(nearest(&step.to_string(), names));
             let message =
-                format!("there is no `{step}` here (settings are in the configuration){near}");
+                format!("the answer has no `{step}` (read settings from the configuration){near}");
             Fault::new(ComponentPath::default(), message).code(code)
         })
     })

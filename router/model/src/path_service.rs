@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::ChangeValue;
 
-/// A flow that an application will send, and the path that it shall have.
+/// A flow that an application will send, and its requested path.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PathRequest {
-    /// Time after which the request ends; the same request again begins it anew. Without it the request never ends by itself.
+    /// Request lifetime; repeating the request renews it. If absent, the request does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifetime: Option<ChangeValue>,
     /// The keys of `[path.NAME]` in the file of a network: `from`, `to` or `through`, the packets, `paths` and so on.
@@ -18,47 +18,47 @@ pub struct PathRequest {
     pub keys: BTreeMap<String, ChangeValue>,
 }
 
-/// A flow with a path: one of the network's file, or a request.
+/// A flow with a path, from the network file or from a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PathReport {
-    /// Name of its encapsulation at the element where it enters.
+    /// Name of the flow's encapsulation at its ingress element.
     pub path: String,
-    /// Number of the request; null for a path of the file.
+    /// Number of the request; null for a path from the network file.
     pub request: Option<u64>,
-    /// Name of the element where it enters.
+    /// Name of the ingress element.
     pub from: String,
-    /// Name of the domain or element where it leaves.
+    /// Name of the egress domain or element.
     pub to: String,
-    /// Its packets, as a configuration writes them: `destination=198.51.100.0/24 protocol=udp`.
+    /// Packets of the flow, in configuration syntax: `destination=198.51.100.0/24 protocol=udp`.
     pub packets: String,
-    /// `active` (the element has the encapsulation), `setting` (it is under way) or `waits` (there is no path, and the packets go
-    /// by IP).
+    /// `active` (the element has the encapsulation), `setting` (setup in progress) or `waits` (no path; the packets
+    /// follow the IP routes).
     pub state: String,
-    /// Why it waits.
+    /// Why the flow has no path.
     pub why: Option<String>,
-    /// Its paths.
+    /// Paths of the flow.
     pub routes: Vec<RouteOfPath>,
-    /// Seconds until the request ends; null if it has no lifetime.
+    /// Seconds until the request expires; null if it has no lifetime.
     pub ends_s: Option<f64>,
 }
 
 /// One path of a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RouteOfPath {
-    /// The identifiers of its header in hexadecimal.
+    /// LID vector of the path in hexadecimal.
     pub vector: String,
-    /// Sum of the costs of its links.
+    /// Sum of the costs of the path's links.
     pub cost: u64,
-    /// Names of the elements that it passes.
+    /// Names of the elements on the path.
     pub elements: Vec<String>,
 }
 
-/// A network as it is now.
+/// Current state of a network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkReport {
-    /// Its domains.
+    /// Domains of the network.
     pub domains: Vec<DomainReport>,
-    /// Its links.
+    /// Links of the network.
     pub links: Vec<LinkReport>,
     /// Flows with paths.
     pub paths: Vec<PathReport>,
@@ -67,32 +67,32 @@ pub struct NetworkReport {
 /// A domain of a network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DomainReport {
-    /// Its name.
+    /// Name of the domain.
     pub domain: String,
-    /// Its elements.
+    /// Elements of the domain.
     pub elements: Vec<ElementReport>,
 }
 
 /// An element of a network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ElementReport {
-    /// Its name.
+    /// Name of the element.
     pub element: String,
-    /// `works`, `failed` or `held` (it is back, and not used yet).
+    /// `works`, `failed` or `held` (recovered, but not yet used).
     pub state: String,
 }
 
 /// A link of a network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LinkReport {
-    /// Its name.
+    /// Name of the link.
     pub link: String,
     /// Names of the elements at its ends.
     pub ends: [String; 2],
-    /// The identifiers in hexadecimal that lead over it from its ends; empty inside a domain.
+    /// LIDs in hexadecimal that lead over the link from each end; empty inside a domain.
     pub lids: [String; 2],
-    /// `works`, `failed` or `held` (it is back, and not used yet).
+    /// `works`, `failed` or `held` (recovered, but not yet used).
     pub state: String,
-    /// How often it has failed since the control element knows it.
+    /// Failures since the control element learned of the link.
     pub failures: u64,
 }

@@ -27,13 +27,13 @@ pub struct QueueRequest {
     pub fe: String,
     /// Name of the port; it must exist.
     pub port: String,
-    /// The rate of the port, like `50 Mbit`; it stays as it is if not given.
+    /// Rate of the port, like `50 Mbit`; unchanged if absent.
     #[serde(default)]
     pub rate: Option<ChangeValue>,
-    /// The kind of discipline, as `weir list` names it; it stays as it is if not given.
+    /// Kind of discipline, as `weir list` names it; unchanged if absent.
     #[serde(default)]
     pub kind: Option<String>,
-    /// Parameters of that kind; those that are not named have their defaults.
+    /// Parameters of that kind; parameters that are absent have their defaults.
     #[serde(default)]
     pub parameters: BTreeMap<String, ChangeValue>,
 }
@@ -44,12 +44,12 @@ pub struct QueueRequest {
 pub struct FilterRequest {
     /// Name of the FE.
     pub fe: String,
-    /// The kinds of exceptions that go to the control element: flags of the block `redirect`. The others do not.
+    /// Kinds of exceptions to redirect to the control element: flags of the section `redirect`.
     pub redirect: Vec<String>,
-    /// Addresses that are the control element's: packets to them go there. They stay as they are if not given.
+    /// Addresses of the control element; packets to them are redirected to it. Unchanged if absent.
     #[serde(default)]
     pub addresses: Option<Vec<String>>,
-    /// Maximum rate of all exceptions, like `1 Mbit`; it stays as it is if not given.
+    /// Maximum rate of all exceptions, like `1 Mbit`; unchanged if absent.
     #[serde(default)]
     pub rate: Option<ChangeValue>,
 }
@@ -72,28 +72,28 @@ pub enum RouteVerb {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouteRequest {
-    /// Names of the FEs; each gets all of the routes.
+    /// Names of the FEs; each FE gets all routes.
     pub fes: Vec<String>,
     /// The routes.
     pub routes: Vec<RouteWish>,
 }
 
-/// A route of an FE. Its prefix and its metric name it.
+/// A route of an FE, identified by its prefix and metric.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouteWish {
     /// The destinations, like `10.0.0.0/8`.
     pub prefix: String,
-    /// Address of the next router; without one the destinations are on the link.
+    /// Address of the next hop; if absent, the destinations are on the link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
-    /// Name of the port. A route that is deleted needs none.
+    /// Name of the port; not needed to delete a route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<String>,
-    /// Of several routes of a prefix the FE gets that with the lowest metric.
+    /// Metric; of several routes with the same prefix, the FE gets the route with the lowest metric.
     #[serde(default)]
     pub metric: u32,
-    /// Its line in the file that it is from, for errors.
+    /// Line of the route in its file, for error messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
 }

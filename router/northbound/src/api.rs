@@ -91,10 +91,10 @@ impl Shape {
 pub const ERRORS: &[(u16, &str)] = &[
     (
         400,
-        "the query or the body is not of the form that the path takes",
+        "the query or the body does not have the form that the path expects",
     ),
     (404, "there is no such path"),
-    (405, "the path has other methods"),
+    (405, "the path does not support this method"),
     (
         413,
         "the body is longer than 1 MiB, or has more than 256 changes",
@@ -128,12 +128,12 @@ const OBSERVED: &str = r#"{"event": "drop", "unix_s": 1764081600.25, "over_s": 0
 /// The statuses of a refused change.
 const REFUSED: &[(u16, &str)] = &[(
     422,
-    "refused, and nothing has changed: the same value, with `applied` false and why",
+    "refused, and nothing changed: the same object, with `applied` false and the reason",
 )];
 /// The statuses of a request for one capture, which may not exist.
 const OF_CAPTURE: &[(u16, &str)] = &[(
     404,
-    "there is no such capture; one that is not fetched for a while ends",
+    "unknown capture; a capture that is not fetched for a while ends",
 )];
 
 /// The status of a control element without a network.
@@ -143,11 +143,11 @@ const OF_PATH: &[(u16, &str)] = &[
     (404, "the control element has no network"),
     (
         422,
-        "there is no such path, or the request is wrong: why, as plain text",
+        "there is no such path, or the request is wrong: the reason, as plain text",
     ),
     (
         503,
-        "an element does not work now, or the control element has just started; ask again",
+        "an element is down, or the control element has just started; retry later",
     ),
 ];
 
@@ -177,7 +177,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "GET",
         path: "/metrics",
-        about: "metrics for Prometheus; `weir list prometheus` has all names",
+        about: "metrics for Prometheus; `weir list prometheus` lists all names",
         body: Content::Nothing,
         answer: Content::Other("the text format of Prometheus, version 0.0.4"),
         statuses: &[],
@@ -185,7 +185,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "GET",
         path: "/v1/live",
-        about: "the tables `status`, `ports`, `queues`, `drops`, `waiting`, `talkers`, `history` and `drop_history` (of the last two the latest second) once a second, until the connection is closed; the forwarding thread has the same work for any number of readers",
+        about: "the tables `status`, `ports`, `queues`, `drops`, `waiting`, `talkers`, `history` and `drop_history` (of the last two, only the latest second) once a second, until the connection is closed; more readers do not increase the load of the forwarding thread",
         body: Content::Nothing,
         answer: Content::Other(
             "JSON lines (`application/x-ndjson`), each an object of tables by their names; an empty line if there is no \
@@ -199,17 +199,17 @@ pub const ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "GET",
         path: "/v1/config",
-        about: "the configuration in force, every default spelt out",
+        about: "the running configuration, with all defaults",
         body: Content::Nothing,
         answer: Content::Other(
-            "JSON: an object of path and value of each component, both as a configuration writes them: `{\"port.wan.rate\": \"95 Mbit\", ..}`",
+            "JSON: an object with the path and value of each component, both written as in a configuration file: `{\"port.wan.rate\": \"95 Mbit\", ..}`",
         ),
         statuses: &[],
     },
     Endpoint {
         method: "PUT",
         path: "/v1/config",
-        about: "puts a whole configuration in force, without losing a packet, or changes nothing and says why",
+        about: "applies a whole configuration without losing a packet, or changes nothing and returns the reason",
         body: Content::Other("a configuration file as text"),
         answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
         statuses: REFUSED,
@@ -217,7 +217,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "PATCH",
         path: "/v1/config",
-        about: "changes single components, all of them or none; disciplines keep their state, and a value that is set again is a change too (a sign of life)",
+        about: "changes single components, all of them or none; disciplines keep their state, and setting the same value again counts as a change (a keep-alive)",
         body: Content::List(Shape::of::<ChangeRequest>("ChangeRequest", CHANGE)),
         answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
         statuses: REFUSED,
@@ -225,7 +225,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "DELETE",
         path: "/v1/config",
-        about: "deletes ports, and gives components their defaults again (a discipline: its kind and every parameter), all of them or none",
+        about: "deletes ports, and resets components to their defaults (a discipline: its kind and every parameter), all of them or none",
         body: Content::List(Shape::of::<DeleteRequest>("DeleteRequest", DELETE)),
         answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
         statuses: REFUSED,
@@ -233,7 +233,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "POST",
         path: "/v1/enable",
-        about: "lets a forwarding element forward that a control element has stopped (AdminDisable), or whose time without one (CEFTI) has passed; a control element may stop it again",
+        about: "lets a forwarding element forward again after a control element has stopped it (AdminDisable), or after its time without a control element (CEFTI) has expired; a control element may stop it again",
         body: Content::Nothing,
         answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
         statuses: REFUSED,
@@ -241,21 +241,21 @@ pub const ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "POST",
         path: "/v1/capture",
-        about: "begins a capture of what passes or is dropped at the ports",
+        about: "starts a capture of packets that pass or are dropped at the ports",
         body: Content::One(Shape::of::<CaptureRequest>("CaptureRequest", CAPTURE)),
         answer: Content::One(Shape::of::<CaptureTicket>("CaptureTicket", r#"{"id": 1}"#)),
         statuses: &[
-            (409, "another capture runs"),
+            (409, "another capture is running"),
             (422, "a value of the request is wrong"),
         ],
     },
     Endpoint {
         method: "GET",
         path: "/v1/capture/{id}",
-        about: "the next part of a capture, from where the last answer ended",
+        about: "the next part of a capture, after the previous answer",
         body: Content::Nothing,
         answer: Content::Other(
-            "a part of a pcapng file; status 204 and nothing after the last of it",
+            "a part of a pcapng file; after the last part, status 204 without a body",
         ),
         statuses: OF_CAPTURE,
     },
@@ -273,12 +273,12 @@ pub const ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "GET",
         path: "/v1/observe",
-        about: "what is dropped and who is held back, as it happens: a line for each flow, reason and port in a quarter of a second, and one when a flow or a host begins to be held back in a queue, or no longer is; `{\"lost\": 3}` says that the reader was too slow for three lines, and an empty line that nothing has happened for a while",
+        about: "drops and backlogged flows, as they happen: a line for each flow, reason and port in a quarter of a second, and a line when the backlog of a flow or host in a queue begins or ends; `{\"lost\": 3}` means that the reader was too slow for three lines, and an empty line that nothing has happened for a while",
         body: Content::Query(Shape::of::<ObserveRequest>("ObserveRequest", OBSERVE)),
         answer: Content::Lines(Shape::of::<Observed>("Observed", OBSERVED)),
         statuses: &[(
             503,
-            "sixteen others observe the router, or the forwarding thread does not answer",
+            "sixteen other observers are connected, or the forwarding thread does not answer",
         )],
     },
 ];
@@ -304,7 +304,7 @@ pub const CE_ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "GET",
         path: "/metrics",
-        about: "metrics for Prometheus, of the CE's own tables; `weir list prometheus` has all names",
+        about: "metrics for Prometheus, of the CE's own tables; `weir list prometheus` lists all names",
         body: Content::Nothing,
         answer: Content::Other("the text format of Prometheus, version 0.0.4"),
         statuses: &[],
@@ -320,7 +320,7 @@ pub const CE_ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "PATCH",
         path: "/v1/component",
-        about: "sets components of FEs, all of them or none; several FEs are one transaction. An FE that is away gets them when it associates",
+        about: "sets components of FEs, all of them or none; several FEs are one transaction. A disconnected FE receives them when it associates",
         body: Content::List(Shape::of::<ChangeRequest>("ChangeRequest", COMPONENT)),
         answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
         statuses: REFUSED,
@@ -328,7 +328,7 @@ pub const CE_ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "DELETE",
         path: "/v1/component",
-        about: "deletes rows and settings of FEs, all of them or none; a setting has its default again",
+        about: "deletes rows and settings of FEs, all of them or none; a deleted setting returns to its default",
         body: Content::List(Shape::of::<DeleteRequest>("DeleteRequest", OF_FE)),
         answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
         statuses: REFUSED,
@@ -336,7 +336,7 @@ pub const CE_ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "POST",
         path: "/v1/service/queue",
-        about: "sets rate and discipline of ports, at one FE or several, all of them or none; parameters that are not named have their defaults",
+        about: "sets rate and discipline of ports, at one FE or several, all of them or none; unnamed parameters are set to their defaults",
         body: Content::List(Shape::of::<QueueRequest>("QueueRequest", QUEUE)),
         answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
         statuses: REFUSED,
@@ -344,7 +344,7 @@ pub const CE_ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "POST",
         path: "/v1/service/filter",
-        about: "says which exceptions of FEs go to the control element, at one FE or several, all of them or none; kinds that are not named do not",
+        about: "selects the exceptions that FEs send to the control element, at one FE or several, all of them or none; FEs do not send unnamed kinds",
         body: Content::List(Shape::of::<FilterRequest>("FilterRequest", FILTER)),
         answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
         statuses: REFUSED,
@@ -352,7 +352,7 @@ pub const CE_ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "GET",
         path: "/v1/service/route",
-        about: "the routes that FEs shall have; `?fe=NAME`: those of one FE",
+        about: "the desired routes of FEs; `?fe=NAME`: the routes of one FE",
         body: Content::Nothing,
         answer: Content::Other(
             "JSON: a list of `{\"fe\": \"edge1\", \"prefix\": \"10.0.0.0/8\", \"via\": \"192.0.2.1\", \"port\": \"wan\", \"metric\": 0, \"state\": \"installed\"}`; the state is `installed`, `standby` (a route with a lower metric is installed) or `waits` (for the FE, for the port, or the FE has refused it)",
@@ -370,7 +370,7 @@ pub const CE_ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "PUT",
         path: "/v1/service/route",
-        about: "adds routes, or replaces those of the same prefix and metric",
+        about: "adds routes, or replaces the routes with the same prefix and metric",
         body: Content::List(Shape::of::<RouteRequest>("RouteRequest", ROUTE)),
         answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
         statuses: REFUSED,
@@ -378,7 +378,7 @@ pub const CE_ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "DELETE",
         path: "/v1/service/route",
-        about: "deletes routes, which must exist; each is named by its prefix and metric, and must have the next router and the port that are given",
+        about: "deletes routes, which must exist; each is identified by its prefix and metric, and must have the given next hop and port",
         body: Content::List(Shape::of::<RouteRequest>("RouteRequest", ROUTE)),
         answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
         statuses: REFUSED,
@@ -386,7 +386,7 @@ pub const CE_ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "GET",
         path: "/v1/service/path",
-        about: "the flows that have paths of flexible packet forwarding: those of the network's file, and requests",
+        about: "the flows with paths of flexible packet forwarding: from the network's file, and from requests",
         body: Content::Nothing,
         answer: Content::List(Shape::of::<PathReport>("PathReport", PATH_OF)),
         statuses: NO_NETWORK,
@@ -394,7 +394,7 @@ pub const CE_ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "POST",
         path: "/v1/service/path",
-        about: "asks for a path for a flow, with the keys of `[path.NAME]` in a network's file; the answer, a list of one, comes when the element where the flow enters has the encapsulation. The same request again has the same answer, and begins its lifetime anew",
+        about: "requests a path for a flow, with the keys of `[path.NAME]` in a network's file; the answer, a list with one entry, comes when the ingress element of the flow has the encapsulation. Repeating the request returns the same answer and renews its lifetime",
         body: Content::One(Shape::of::<PathRequest>("PathRequest", PATH)),
         answer: Content::List(Shape::of::<PathReport>("PathReport", PATH_OF)),
         statuses: OF_PATH,
@@ -402,15 +402,18 @@ pub const CE_ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "DELETE",
         path: "/v1/service/path/{id}",
-        about: "ends a request for a path; its packets go by IP",
+        about: "ends a request for a path; IP then routes its packets",
         body: Content::Nothing,
         answer: Content::Other("JSON: null"),
-        statuses: &[(404, "there is no such request, or no network")],
+        statuses: &[(
+            404,
+            "unknown request, or the control element has no network",
+        )],
     },
     Endpoint {
         method: "GET",
         path: "/v1/service/network",
-        about: "the network with flexible packet forwarding: its elements and links, which of them have failed, and its paths",
+        about: "the network with flexible packet forwarding: its elements and links with their state, and its paths",
         body: Content::Nothing,
         answer: Content::One(Shape::of::<NetworkReport>("NetworkReport", NETWORK)),
         statuses: NO_NETWORK,
@@ -421,8 +424,9 @@ pub const CE_ENDPOINTS: &[Endpoint] = &[
         about: "watches an event of an FE, or reads a component at intervals, until the connection is closed",
         body: Content::One(Shape::of::<WatchRequest>("WatchRequest", WATCH)),
         answer: Content::Other(
-            "JSON lines (`application/x-ndjson`), each notice as it comes; `{\"lost\": 3}` after losses of a slow reader, \
-             `{\"error\": \"..\"}` if nothing can be read now; an empty line at least every five seconds",
+            "JSON lines (`application/x-ndjson`), one per notice; `{\"lost\": 3}` if a slow reader missed three \
+             notices, `{\"error\": \"..\"}` if the component cannot be read now; an empty line at least every five \
+             seconds",
         ),
         statuses: &[(503, "too many watches are open, or the FE does not answer")],
     },
@@ -431,7 +435,7 @@ pub const CE_ENDPOINTS: &[Endpoint] = &[
         path: "/v1/fe/{name}/{*rest}",
         about: "the interface of an FE itself, through the control element: `/v1/fe/edge1/v1/ports`",
         body: Content::Nothing,
-        answer: Content::Other("as the FE answers; changes are kept by the control element"),
+        answer: Content::Other("the FE's answer; the control element stores changes"),
         statuses: &[],
     },
 ];

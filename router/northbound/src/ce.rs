@@ -149,7 +149,7 @@ fn all_metrics(ce: &dyn ControlElement) -> Result<String, Refusal> {
 }
 
 async fn nothing_there(path: Uri) -> Response {
-    let why = format!("a control element has no {path}; `--fe NAME` asks one of its FEs");
+    let why = format!("a control element has no {path}; `--fe NAME` queries one of its FEs");
     (StatusCode::NOT_FOUND, why).into_response()
 }
 
@@ -221,7 +221,7 @@ fn route() -> MethodRouter<Arc<dyn ControlElement>> {
                 .map(|r| r.routes.len().max(1) * r.fes.len().max(1))
                 .sum();
             if count > ROUTES_MAX {
-                let why = format!("more than {ROUTES_MAX} routes in one request; send several");
+                let why = format!("more than {ROUTES_MAX} routes in one request; split it");
                 return (StatusCode::PAYLOAD_TOO_LARGE, why).into_response();
             }
             let service = ServiceRequest::Route(verb, requests);

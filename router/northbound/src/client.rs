@@ -34,7 +34,7 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 pub enum ClientError {
     /// No process listens on that socket, or access is denied.
     #[error(
-        "nobody answers on {}: {source}; is `weir router`, `weir fe` or `weir ce` running, with this `socket`?",
+        "cannot connect to {}: {source}; is `weir router`, `weir fe` or `weir ce` running with this `socket`?",
         socket.display()
     )]
     Unreachable {
@@ -52,10 +52,10 @@ pub enum ClientError {
         time: Duration,
     },
     /// The connection broke, or the answer was not HTTP.
-    #[error("the router's answer broke off: {0}")]
+    #[error("cannot read the router's answer: {0}")]
     Http(#[from] hyper::Error),
     /// The answer was longer than any valid answer.
-    #[error("the router's answer has more than {} MiB", ANSWER_BYTES_MAX >> 20)]
+    #[error("the router's answer is larger than {} MiB", ANSWER_BYTES_MAX >> 20)]
     TooLong,
     /// The answer did not have the expected form.
     #[error("{text} (HTTP {status})")]

@@ -38,8 +38,8 @@ pub trait Operator: Send + Sync + 'static {
     fn delete(&self, requests: Vec<DeleteRequest>, by: Peer) -> ApplyReport;
     /// Lets a forwarding element forward again that a control element has stopped.
     fn enable(&self, _by: Peer) -> ApplyReport {
-        let why = "only the socket of a forwarding element itself ends what a control element has stopped; a control \
-                   element writes FEObject.1.FEState";
+        let why = "`enable` works only on the socket of the forwarding element itself; through a control element, set \
+                   FEObject.1.FEState";
         ApplyReport {
             applied: false,
             messages: vec![why.to_owned()],
@@ -53,12 +53,13 @@ pub trait Operator: Send + Sync + 'static {
     fn end_capture(&self, id: u64) -> Result<CaptureReport, CaptureRefusal>;
     /// Starts to observe dropped packets and backlogged flows, and returns the number of the observer.
     fn observe(&self, _request: ObserveRequest) -> Result<u64, Refusal> {
-        let why = "events are observed on the socket of the router itself: weir observe --socket";
+        let why =
+            "events are available only on the socket of the router itself: weir observe --socket";
         Err(Refusal::Impossible(why.to_owned()))
     }
     /// Events for an observer since the last call.
     fn observed(&self, _id: u64) -> Result<ObserveReport, Refusal> {
-        Err(Refusal::NotFound("there is no such observer".to_owned()))
+        Err(Refusal::NotFound("unknown observer".to_owned()))
     }
     /// Ends an observer.
     fn end_observer(&self, _id: u64) {}

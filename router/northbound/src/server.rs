@@ -187,13 +187,12 @@ fn make_way(socket: &Path) -> io::Result<()> {
         Err(error) => return Err(error),
     };
     if !kind.is_socket() {
-        let why = "something that is no socket is there, and is left alone; remove it, or set \
-                   `socket` to another path";
+        let why = "the path exists and is not a socket; remove it, or set `socket` to another path";
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
     }
     match UnixStream::connect(socket) {
         Ok(_) => {
-            let why = "another weir listens there";
+            let why = "another weir already listens on this socket";
             Err(io::Error::new(io::ErrorKind::AddrInUse, why))
         }
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(socket),
@@ -335,7 +334,8 @@ async fn on_a_thread(
 
 async fn live(State(operator): Shared, Extension(lease): Extension<Lease>) -> Response {
     let Some(tables) = operator.live() else {
-        let why = "only the router itself makes samples; ask it, not its control element";
+        let why =
+            "samples are available only from the router itself, not through its control element";
         return (StatusCode::NOT_FOUND, why).into_response();
     };
     match lease.extend() {
@@ -446,7 +446,7 @@ async fn observe(
 
 /// Refuses a further streaming answer.
 pub(crate) fn too_many_streams() -> Response {
-    let why = "too many readers follow this socket; close one, or ask again later";
+    let why = "too many streams are open on this socket; close one, or retry later";
     (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
 }
 

@@ -17,7 +17,7 @@ pub(super) fn check(tree: &Tree, faults: &mut Vec<String>) {
         if is_source && !path.starts_with("xtask/") {
             for (number, line) in text.lines().enumerate() {
                 for page in named(line).filter(|page| tree.text(page).is_none()) {
-                    faults.push(format!("{path}:{}: there is no {page}", number + 1));
+                    faults.push(format!("{path}:{}: {page} does not exist", number + 1));
                 }
             }
         }
@@ -99,8 +99,8 @@ mod tests {
         check(&tree, &mut faults);
         let expected = [
             "README.md:1: a link to docs/lost.md, which does not exist",
-            "README.md:1: there is no docs/lost.md",
-            "base/src/a.rs:1: there is no docs/old.md",
+            "README.md:1: docs/lost.md does not exist",
+            "base/src/a.rs:1: docs/old.md does not exist",
             "docs/one.md:2: docs/one.md has no heading #what-it-was",
         ];
         assert_eq!(faults, expected);

@@ -25,7 +25,7 @@ const KNOTS: &[Knot] = &[(
         "route",
         "wire",
     ],
-    "endpoints call the fabric that holds them; types of both are to go below them",
+    "endpoints call the fabric that holds them; the types of both should move below them",
 )];
 
 type Knot = (&'static str, &'static [&'static str], &'static str);
@@ -52,7 +52,7 @@ fn check_with(tree: &Tree, crates: &[&str], knots: &[Knot], faults: &mut Vec<Str
             let inside = |room: &&&str| found.iter().any(|knot| knot.contains(**room));
             for room in rooms.iter().filter(|room| !inside(room)) {
                 faults.push(format!(
-                    "{folder}: {room} is in no cycle any more: remove it from KNOTS in xtask"
+                    "{folder}: {room} is no longer in a cycle: remove it from KNOTS in xtask"
                 ));
             }
         }
@@ -67,7 +67,7 @@ fn sentence(folder: &str, uses: &Uses, knot: &BTreeSet<&str>) -> String {
     let places: Vec<&str> = places.map(String::as_str).collect();
     let all: Vec<&str> = knot.iter().copied().collect();
     format!(
-        "{folder}: rooms use each other in cycles: {}; for example {} ({})",
+        "{folder}: modules use each other in cycles: {}; for example {} ({})",
         all.join(", "),
         rooms.join(" -> "),
         places.join(", ")
@@ -278,8 +278,8 @@ mod tests {
 
     #[test]
     fn a_circle_is_found_through_exports_and_supers() {
-        let expected = "base: rooms use each other in cycles: a, b; for example a -> b -> a \
-                    (base/src/a.rs:1, base/src/b/inner.rs:3)";
+        let expected = "base: modules use each other in cycles: a, b; for example a -> b -> a (base/src/a.rs:1, \
+                        base/src/b/inner.rs:3)";
         assert_eq!(faults(CIRCLE, &[]), [expected]);
     }
 

@@ -39,7 +39,7 @@ fn check_source(path: &str, text: &str, faults: &mut Vec<String>) {
     for (number, line) in text.lines().enumerate() {
         let mut fault = |what: &str| faults.push(format!("{path}:{}: {what}", number + 1));
         if !own && LEFTOVERS.iter().any(|word| line.contains(word)) {
-            fault("left over from writing");
+            fault("leftover marker or debug code");
         }
         if !may_be_unsafe && !is_comment(line) && is_unsafe(line) {
             fault("unsafe code belongs in router/live");

@@ -113,7 +113,7 @@ fn scenarios(tree: &Tree, faults: &mut Vec<String>) {
                     || is_experiment && runs_folder(text, room))
         };
         if stem != "paper" && !tree.files().any(is_named) {
-            faults.push(format!("{path}: nothing names this scenario"));
+            faults.push(format!("{path}: no file names this scenario"));
         }
     }
 }
@@ -228,7 +228,7 @@ mod tests {
             ("scenarios/room/paper.toml", ""),
             ("scenarios/room/shown.toml", "extends = \"network.toml\"\n"),
         ];
-        let expected = ["scenarios/room/lost.toml: nothing names this scenario"];
+        let expected = ["scenarios/room/lost.toml: no file names this scenario"];
         assert_eq!(faults(scenarios, &files), expected);
     }
 

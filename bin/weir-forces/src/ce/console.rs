@@ -99,7 +99,7 @@ pub(super) fn refusal(refusal: contract::Refusal) -> Refusal {
 
 /// The refusal for an answer of the wrong kind, which is our own mistake.
 pub(super) fn unexpected(answer: &Answer) -> Refusal {
-    Refusal::Silent(format!("an unexpected answer: {answer:?}"))
+    Refusal::Silent(format!("unexpected answer: {answer:?}"))
 }
 
 impl Console {

@@ -44,8 +44,8 @@ pub(super) async fn open(
     if links < links_max(plan) {
         let (name, wanted) = (&listen.name, links_max(plan));
         tracing::warn!(
-            "[listen.{name}] has room for {links} links instead of {wanted}: this process may open {files} files \
-             only; raise its limit (LimitNOFILE of its unit)"
+            "[listen.{name}] accepts only {links} links instead of {wanted}: this process may open only {files} files; \
+             raise its limit (LimitNOFILE of its unit)"
         );
     }
     let Some(transport) = Transport::from_word(listen.transport) else {

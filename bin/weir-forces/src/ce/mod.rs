@@ -86,8 +86,8 @@ fn doubts(plan: &CePlan) -> Vec<String> {
         .filter(|listen| !proves(listen) || plan.certificate.is_none());
     let open = open.map(|listen| {
         format!(
-            "`insecure = true` at [listen.{}]: nobody proves anything at {} ({}), so whoever reaches it can be any FE \
-             without a `certificate`",
+            "`insecure = true` in [listen.{}]: {} ({}) does not authenticate peers; anyone who can reach it can act as \
+             any FE without a `certificate`",
             listen.name, listen.address, listen.transport
         )
     });
@@ -95,7 +95,7 @@ fn doubts(plan: &CePlan) -> Vec<String> {
     let unheard = pinned.filter(|_| !plan.listeners.iter().any(proves));
     let unheard = unheard.map(|fe| {
         format!(
-            "[fe.{}] has a `certificate`, which nobody can show by sctp: it can never associate; add a [listen.NAME] \
+            "[fe.{}] has a `certificate`, but sctp cannot present one: the FE can never associate; add a [listen.NAME] \
              with `transport = \"quic\"` or \"tcp_udp\", or remove the certificate",
             fe.name
         )
@@ -188,12 +188,12 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
     let console = Console::new(handle.clone(), runtime.clone(), Arc::clone(&names));
     let console: Arc<dyn ControlElement> = Arc::new(console);
     for (transport, listener) in &listeners {
-        tracing::info!(transport, address = %listener.address(), "listens for forwarding elements");
+        tracing::info!(transport, address = %listener.address(), "listening for forwarding elements");
     }
     for doubt in doubts(&plan) {
         tracing::warn!("{doubt}");
     }
-    tracing::info!(id = %plan.id, fes = plan.fes.len(), "control element runs");
+    tracing::info!(id = %plan.id, fes = plan.fes.len(), "control element started");
     let reload = Reload {
         path: path.to_owned(),
         room: room_of(&plan),
@@ -215,7 +215,7 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
         }
         ended = show(page, console) => Err(northbound("page", ended)),
         () = warn_daily(security.into_iter().collect()) => unreachable!("it never ends"),
-        () = reload_when_asked(hangup, Arc::new(reload)) => Err(Failure::Run("no signals any more".to_owned())),
+        () = reload_when_asked(hangup, Arc::new(reload)) => Err(Failure::Run("signal handling has ended".to_owned())),
     }
 }
 
@@ -235,12 +235,13 @@ async fn page(address: SocketAddr, token: Option<Token>, socket: &Path) -> Resul
     let (token, file) = match token {
         Some(token) => (token, None),
         None => {
-            let made = Token::beside(socket).map_err(|e| failed(format!("its token: {e}")))?;
+            let made = Token::beside(socket)
+                .map_err(|e| failed(format!("cannot create its token: {e}")))?;
             (made.0, Some(made.1.display().to_string()))
         }
     };
     let page = Page::bind(address, token).await;
-    let page = page.map_err(|e| failed(format!("{e}; is another program there?")))?;
+    let page = page.map_err(|e| failed(format!("{e}; is another program using this address?")))?;
     tracing::info!(
         token = file.as_deref().unwrap_or("page_token"),
         "page: http://{address}/"
@@ -258,7 +259,10 @@ async fn show(page: Option<Page>, console: Arc<dyn ControlElement>) -> std::io::
 
 /// The failure that the northbound service or its page has ended.
 fn northbound(what: &str, ended: std::io::Result<()>) -> Failure {
-    let why = ended.map_or_else(|error| error.to_string(), |()| "it has ended".to_owned());
+    let why = ended.map_or_else(
+        |error| error.to_string(),
+        |()| "ended unexpectedly".to_owned(),
+    );
     Failure::Run(format!("northbound {what}: {why}"))
 }
 
@@ -394,7 +398,7 @@ fn token(path: &Path) -> Result<Token, String> {
     let metadata = std::fs::metadata(path).map_err(|e| e.to_string())?;
     if metadata.permissions().mode() & 0o077 != 0 {
         return Err(format!(
-            "others than its owner may read it: chmod 600 {}",
+            "users other than its owner can access it: chmod 600 {}",
             path.display()
         ));
     }
@@ -445,7 +449,7 @@ fn security(path: &Path, plan: &CePlan, faults: &mut Vec<Fault>) -> Option<Pinne
                 .ok()
         }
         (Some(_), None) => {
-            let why = "`certificate` needs its `key`: `weir keys NAME` makes both";
+            let why = "`certificate` needs a `key`: `weir keys NAME` makes both";
             faults.push(Fault::new(root("certificate"), why));
             None
         }
@@ -469,7 +473,7 @@ fn beside(config: &Path, file: &str) -> std::path::PathBuf {
 fn place(text: &str) -> Result<(String, weir_ce::contract::Place), String> {
     let wrong = || {
         format!(
-            "`{text}` must be like edge1:ports.wan.rate: FE:CLASS.INSTANCE.PATH, names or numbers"
+            "`{text}` must be FE:CLASS.INSTANCE.PATH (names or numbers), like edge1:ports.wan.rate"
         )
     };
     let (fe, rest) = text.split_once(':').ok_or_else(wrong)?;

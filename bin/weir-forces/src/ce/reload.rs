@@ -48,7 +48,7 @@ impl Reload {
         let mut refusals = fixed(&running, &new);
         if new.fes.len() > self.room {
             refusals.push(format!(
-                "{} FEs: the listeners were opened for {}; start the CE again",
+                "{} FEs: the listeners were opened for at most {}; restart the CE",
                 new.fes.len(),
                 self.room
             ));
@@ -90,8 +90,8 @@ fn certificates(replaced: &Replaced, names: &BTreeMap<Id, &str>) -> Vec<String> 
     let line = |id: &Id| {
         let name = names.get(id)?;
         Some(match replaced.ended.contains(id) {
-            true => format!("~ fe.{name}: another certificate, its association ends"),
-            false => format!("~ fe.{name}: certificates, its association goes on"),
+            true => format!("~ fe.{name}: certificate replaced; its association ends"),
+            false => format!("~ fe.{name}: certificates changed; its association continues"),
         })
     };
     replaced.changed.iter().filter_map(line).collect()
@@ -122,7 +122,7 @@ fn fixed(running: &CePlan, new: &CePlan) -> Vec<String> {
     let differing = parts.into_iter().filter(|(_, is_same)| !is_same);
     differing
         .map(|(name, _)| {
-            format!("`{name}` cannot change while the CE runs; undo that, or start the CE again")
+            format!("`{name}` cannot change while the CE runs; undo the change, or restart the CE")
         })
         .collect()
 }

@@ -42,7 +42,9 @@ impl Operator for Remote {
         query: BTreeMap<String, String>,
     ) -> Result<Value, Refusal> {
         if let Some(name) = query.keys().next() {
-            let why = format!("`{name}`: an FE has no such query; ask for the whole table");
+            let why = format!(
+                "`{name}`: a CE does not support queries of FE tables; request the whole table"
+            );
             return Err(Refusal::Wrong(why));
         }
         self.asker.value(Request::Read {
@@ -56,8 +58,8 @@ impl Operator for Remote {
     }
 
     fn apply(&self, _: &str, _: Peer) -> ApplyReport {
-        let why = "a whole configuration of an FE belongs into [fe.NAME] of the control element's file; \
-                   single components can be set here";
+        let why = "a CE does not accept the whole configuration of an FE: write it to [fe.NAME] in the CE's file, or set \
+                   single components";
         ApplyReport {
             applied: false,
             messages: vec![why.to_owned()],
@@ -79,7 +81,7 @@ impl Operator for Remote {
     }
 
     fn capture(&self, _: CaptureRequest) -> Result<CaptureTicket, CaptureRefusal> {
-        let why = "a capture is taken at the FE itself: weir capture --socket";
+        let why = "captures run on the FE itself: weir capture --socket";
         Err(CaptureRefusal::Wrong(why.to_owned()))
     }
 

@@ -25,26 +25,26 @@ use weir_paths::{Paths, Route, Target};
 pub(crate) struct PathsArguments {
     #[command(subcommand)]
     command: Option<running::Command>,
-    /// The network; `-` is standard input
+    /// Network file; `-` is standard input
     #[arg(required = true)]
     network: Option<PathBuf>,
-    /// The paths from this element to --to, instead of those of the file
+    /// Print paths from this element to --to, instead of the paths in the file
     #[arg(long, value_name = "ELEMENT", requires = "to")]
     from: Option<String>,
-    /// The domain, or the edge element, where they end
+    /// Domain or edge element where the paths end
     #[arg(long, value_name = "NAME", requires = "from")]
     to: Option<String>,
-    /// How many of them, the cheapest first
+    /// Maximum number of paths, cheapest first
     #[arg(long, value_name = "NUMBER", default_value_t = 3, requires = "from",
           value_parser = clap::value_parser!(u8).range(1..=64))]
     number: u8,
-    /// As if this link had failed; more than once for several links
+    /// Treat this link as failed; repeat for several links
     #[arg(long, value_name = "LINK")]
     without: Vec<String>,
-    /// Print the sections [fpf...] of this element's configuration
+    /// Print the [fpf...] sections of this element's configuration
     #[arg(long, value_name = "NAME", conflicts_with_all = ["from", "dot", "json"])]
     configure: Option<String>,
-    /// Print a picture of the network for Graphviz: weir paths --dot FILE | dot -Tsvg
+    /// Print the network as a Graphviz graph: weir paths --dot FILE | dot -Tsvg
     #[arg(long, conflicts_with_all = ["from", "json"])]
     dot: bool,
     /// Print JSON
@@ -65,7 +65,11 @@ pub(crate) fn run(arguments: &PathsArguments) -> Result<(), Failure> {
     let file = match (&arguments.command, &arguments.network) {
         (Some(command), _) => return running::run(command),
         (None, Some(file)) => file,
-        (None, None) => return Err(Failure::Usage("name the file of a network".to_owned())),
+        (None, None) => {
+            return Err(Failure::Usage(
+                "no network file given: weir paths FILE".to_owned(),
+            ));
+        }
     };
     let name = shown(file);
     let text = read(file)?;
@@ -147,7 +151,7 @@ fn print_paths(all: &[Shown], json: bool) -> Result<(), Failure> {
         ]);
     }
     match table.is_empty() {
-        true => print("The file asks for no path; add [path.NAME], or use --from and --to.\n"),
+        true => print("The file defines no paths; add [path.NAME], or use --from and --to.\n"),
         false => print(&table.to_string()),
     }
 }

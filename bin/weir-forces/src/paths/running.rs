@@ -13,46 +13,46 @@ use super::picture;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
-    /// Ask a running control element for a path, and print it when packets take it
+    /// Request a path from a running control element, and print it when packets use it
     Request(Box<RequestArguments>),
-    /// List the flows with paths of a running control element
+    /// List the flows of a running control element's network, and their paths
     List(ListArguments),
-    /// List the links of its network, and which of them have failed
+    /// List the links of a running control element's network, and which of them have failed
     Links(LinksArguments),
-    /// End a request: its packets go by IP
+    /// End a request; its packets follow IP routes again
     Release(ReleaseArguments),
 }
 
 #[derive(Debug, clap::Args)]
 pub(super) struct RequestArguments {
-    /// The element where the packets enter
+    /// Element where the packets enter
     #[arg(long, value_name = "ELEMENT")]
     from: String,
-    /// The domain, or the edge element, where they leave
+    /// Domain or edge element where the packets leave
     #[arg(long, value_name = "NAME", required_unless_present = "through")]
     to: Option<String>,
-    /// The domains and elements that the path leads through, first and last included: "c b a"
+    /// Domains and elements along the path, including the first and the last: "c b a"
     #[arg(long, value_name = "NAMES")]
     through: Option<String>,
-    /// Prefix of the source: 192.0.2.0/24
+    /// Source prefix: 192.0.2.0/24
     #[arg(long, value_name = "PREFIX")]
     source: Option<String>,
-    /// Prefix of the destination
+    /// Destination prefix
     #[arg(long, value_name = "PREFIX")]
     destination: Option<String>,
-    /// tcp, udp, icmp, icmpv6, sctp or a number
+    /// Protocol: tcp, udp, icmp, icmpv6, sctp or a number
     #[arg(long, value_name = "NAME")]
     protocol: Option<String>,
-    /// A port, or the first and the last one: 5000-5999
+    /// Source port, or a port range: 5000-5999
     #[arg(long, value_name = "PORTS")]
     source_ports: Option<String>,
-    /// The same for the destination
+    /// Destination port, or a port range
     #[arg(long, value_name = "PORTS")]
     destination_ports: Option<String>,
-    /// 4 or 6, where no prefix tells it
+    /// IP version, 4 or 6, if no prefix implies it
     #[arg(long, value_name = "VERSION")]
     ip_version: Option<String>,
-    /// Among flows whose packets overlap, the lowest number goes before [default: 1000]
+    /// Precedence among flows whose packets overlap; the lowest number wins [default: 1000]
     #[arg(long, value_name = "NUMBER")]
     priority: Option<String>,
     /// Treatment in every domain
@@ -61,19 +61,19 @@ pub(super) struct RequestArguments {
     /// Number of paths over which the packets are spread
     #[arg(long, value_name = "NUMBER")]
     paths: Option<String>,
-    /// Nothing of this kind is shared by two of them: links or domains
+    /// What no two of the paths may share: links or domains
     #[arg(long, value_name = "WHAT")]
     disjoint: Option<String>,
-    /// How packets are spread over them: by flow or packet
+    /// How packets are spread over the paths: by flow or packet
     #[arg(long, value_name = "HOW")]
     spread: Option<String>,
-    /// Rate that the links must have left, and that is reserved: "2 Mbit"
+    /// Rate to reserve on the links, which must have it available: "2 Mbit"
     #[arg(long, value_name = "RATE")]
     reserve: Option<String>,
     /// Rate beyond which packets are dropped
     #[arg(long, value_name = "RATE")]
     police: Option<String>,
-    /// Time after which the request ends; the same request again begins it anew
+    /// Request lifetime; repeating the request renews it
     #[arg(long, value_name = "TIME")]
     lifetime: Option<String>,
     /// Print JSON
@@ -88,7 +88,7 @@ pub(super) struct ListArguments {
     /// Print JSON
     #[arg(short, long)]
     json: bool,
-    /// Print a picture of the network for Graphviz, with the links that have failed
+    /// Print the network as a Graphviz graph, including failed links
     #[arg(long, conflicts_with = "json")]
     dot: bool,
     #[command(flatten)]
@@ -97,7 +97,7 @@ pub(super) struct ListArguments {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct LinksArguments {
-    /// Print JSON: the whole network
+    /// Print the whole network as JSON
     #[arg(short, long)]
     json: bool,
     #[command(flatten)]
@@ -106,7 +106,7 @@ pub(super) struct LinksArguments {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ReleaseArguments {
-    /// The number of the request
+    /// Number of the request
     request: u64,
     #[command(flatten)]
     ce: CeSocket,

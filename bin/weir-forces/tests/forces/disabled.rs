@@ -50,7 +50,7 @@ fn an_fe_that_a_ce_has_disabled_shows_it_and_an_operator_ends_it() {
     assert!(!stage.ping(PING));
     let said = stage.ask(&["enable"], FE);
     assert!(
-        said.contains("it did not forward: the CE 0x40000001"),
+        said.contains("it had stopped forwarding: the CE 0x40000001"),
         "{said}"
     );
     eventually("it forwards", || stage.ping(PING));
@@ -58,7 +58,7 @@ fn an_fe_that_a_ce_has_disabled_shows_it_and_an_operator_ends_it() {
         (&status()["forwards"], &status()["stopped_why"]),
         (&true.into(), &Value::Null)
     );
-    assert!(stage.ask(&["enable"], FE).contains("it forwards already"));
+    assert!(stage.ask(&["enable"], FE).contains("it already forwards"));
     // The store of the CE still has the operator's setting, so the CE stops the FE again until the setting is changed.
     let _ce = stage.start_ce();
     eventually_or("it stops again", || fe.log(), || !stage.ping(PING));
@@ -81,7 +81,7 @@ fn an_operator_lets_an_fe_without_a_ce_forward() {
     let fe = stage.start_fe_as(FE, &config);
     eventually("it does not forward", || !stage.ping(PING));
     let said = stage.ask(&["show", "status"], FE);
-    assert!(said.contains("no CE, and CEFTI has passed"), "{said}");
+    assert!(said.contains("no CE, and CEFTI has expired"), "{said}");
     stage.ask(&["enable"], FE);
     eventually_or("it forwards", || fe.log(), || stage.ping(PING));
     // With a CE the earlier rule applies: the FE forwards as long as a CE is connected.

@@ -159,7 +159,7 @@ fn a_thousand_connections_do_not_disturb_an_fe() {
         let mut peer = connect(&stage.bed.router, at());
         peer.write_all(&message(SETUP, 9, CE_ID, &[])).unwrap();
         let ended = read(&mut peer).is_none();
-        ended && ce.log().contains("not configured")
+        ended && ce.log().contains("an unknown FE")
     };
     eventually("the CE takes connections again", has_room);
     goes_on(&stage, &ce, before, "an FE that nobody has configured");

@@ -39,7 +39,7 @@ fn places_and_values_that_are_not_there() {
             "set --fe edge1 port.wna.rate=9_Mbit",
             "there is no port `wna`",
         ),
-        ("show ports", "`--fe NAME` asks one of its FEs"),
+        ("show ports", "`--fe NAME` queries one of its FEs"),
         ("show ports --fe edg1", "did you mean `edge1`?"),
         ("watch edge1:ports.wan.recieved", "did you mean `received`?"),
     ] {
@@ -72,7 +72,11 @@ fn files_for_another_command_and_a_second_ce() {
         path.display().to_string()
     };
     let other = typed("store.toml", "ce.redb", "other.redb");
-    is_refused(&stage, &["ce", &other], "another weir listens there");
+    is_refused(
+        &stage,
+        &["ce", &other],
+        "another weir already listens on this socket",
+    );
     let lisen = typed("lisen.toml", "[listen.main]", "[lisen.main]");
     is_refused(&stage, &["check", &lisen], "did you mean `listen`?");
     let none = typed("none.toml", "edge1.crt", "edge9.crt");
@@ -113,7 +117,7 @@ fn a_certificate_that_nobody_can_show_is_warned_of() {
         let file = stage.configure("warned", &config);
         let said = stage.ask(&["check", file.to_str().unwrap()], "warned");
         assert!(said.contains("good, a control element with 1 FE"), "{said}");
-        let warning = "[fe.edge1] has a `certificate`, which nobody can show by sctp";
+        let warning = "[fe.edge1] has a `certificate`, but sctp cannot present one";
         assert_eq!(said.contains(warning), is_warned, "{said}");
     }
 }

@@ -57,7 +57,7 @@ fn rotation(wire: Wire) {
     // Each side trusts the new certificate of the other side in addition to the old one.
     pin("edge1.pin", &["edge1.crt", "edge1-2.crt"]);
     pin("ce.pin", &["ce.crt", "ce-2.crt"]);
-    let goes_on = "certificates, its association goes on";
+    let goes_on = "certificates changed; its association continues";
     reload(&stage, [(&ce, goes_on), (&fe, goes_on)]);
     is_steered(41);
     let certificates = stage.table("certificates");

@@ -138,7 +138,7 @@ fn what_the_kernel_loses_is_known_and_comes_back() {
             });
             let [_, why] = state(&stage, FE);
             assert!(
-                why.contains("route 11.0.0.0/26: ") && why.contains("; and 49 routes more"),
+                why.contains("route 11.0.0.0/26: ") && why.contains("; and 49 more routes"),
                 "{why}"
             );
             let listed = stage.ask(&["route", "list", "--fe", "edge1"], CE);
@@ -166,7 +166,7 @@ fn what_the_kernel_loses_is_known_and_comes_back() {
         state(&stage, FE)
             == [
                 "degraded".to_owned(),
-                "route 11.0.0.0/26: interface r1 is down or absent; and 49 routes more".to_owned(),
+                "route 11.0.0.0/26: interface r1 is down or absent; and 49 more routes".to_owned(),
             ]
     });
     stage.ip("link set r1 up");
@@ -193,7 +193,7 @@ fn what_the_kernel_loses_is_known_and_comes_back() {
                 .success(),
         );
         let [state, why] = state(&stage, FE);
-        state == "degraded" && why.contains("again and again") && why.ends_with(" s later")
+        state == "degraded" && why.contains("repeatedly removes") && why.ends_with(" s later")
     });
     assert_eq!(kept(&stage, FE, "missing"), 1, "the others are left alone");
     let more = kept(&stage, FE, "restored") - restored;
@@ -239,7 +239,7 @@ fn two_fes_on_a_machine_respect_each_others_routes() {
     });
     swept("the second FE has swept", || {
         let log = other.log();
-        log.contains("routes of other FEs on this machine stay")
+        log.contains("keeping routes of other FEs on this machine")
     });
     has(
         &stage,
@@ -304,7 +304,7 @@ fn a_route_that_is_wrong_has_its_line_or_its_reason() {
     for (wrong, why) in [
         (
             "11.0.0.0/8 vai 10.77.2.2 dev wan",
-            "line 2: `vai` is not known",
+            "line 2: `vai` is not supported",
         ),
         (
             "11.0.0.1/8 dev wan",
@@ -316,7 +316,7 @@ fn a_route_that_is_wrong_has_its_line_or_its_reason() {
         ),
         (
             "10.0.0.0/8 dev lan",
-            "line 2: route 10.0.0.0/8: the request has it twice",
+            "line 2: route 10.0.0.0/8: the request contains it twice",
         ),
         (
             "11.0.0.0/8 via 10.99.0.1 dev wan",

@@ -129,7 +129,7 @@ fn a_damaged_store_names_the_way_back() {
     flipped[whole.len() / 2] ^= 4;
     for (bytes, why) in [
         (&b""[..], "it is empty"),
-        (&whole[..whole.len() / 2], "is not whole"),
+        (&whole[..whole.len() / 2], "is incomplete"),
         (&flipped, "is damaged"),
         (b"redb and so on", "redb"),
         (b"a text", "is not a store of a control element"),

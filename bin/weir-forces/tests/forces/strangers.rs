@@ -143,7 +143,7 @@ fn a_local_user_is_no_ce() {
         "the FE warns",
         || fe.log(),
         || {
-            let warning = "whoever answers there steers this router";
+            let warning = "anyone who answers there can control this router";
             fe.log().contains(warning)
         },
     );
@@ -154,7 +154,7 @@ fn a_local_user_is_no_ce() {
     let refused = stage.weir(&["ce", file.to_str().unwrap()], CE);
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(
-        !refused.status.success() && why.contains("any local user could be an FE"),
+        !refused.status.success() && why.contains("any local user could act as an FE"),
         "{why}"
     );
 }

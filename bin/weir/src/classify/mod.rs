@@ -27,16 +27,16 @@ pub struct ClassifyArguments {
     /// Captures, and folders with them (*.pcap, *.pcapng, *.cap); `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Flows that are known at the same time; a further one makes the oldest leave
+    /// Maximum number of flows at the same time; another flow replaces the oldest
     #[arg(long, default_value_t = Settings::default().flows as u32, value_name = "NUMBER",
           value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     table: u32,
-    /// Compare with what nDPI says of FILE in FILE.out (ndpiReader -v 2), and print precision and recall
+    /// Compare with the labels of nDPI in FILE.out (ndpiReader -v 2), and print precision and recall
     ///
-    /// Captures without such a file are left out. Only flows that differ are listed.
+    /// Captures without such a file are skipped. Only flows that differ are listed.
     #[arg(long)]
     labels: bool,
-    /// Compare with what the library nDPI says of each capture, and print precision and recall
+    /// Compare with the labels of the library nDPI, and print precision and recall
     #[cfg(feature = "ndpi")]
     #[arg(long, conflicts_with = "labels")]
     ndpi: bool,
@@ -99,11 +99,11 @@ pub fn run(arguments: &ClassifyArguments) -> Result<(), Failure> {
     if report.captures.is_empty() {
         return Err(Failure::Usage(match arguments.labels {
             true => {
-                "no capture has a file with nDPI's labels beside it: for a.pcap that is a.pcap.out"
+                "no capture has a file with nDPI's labels next to it, such as a.pcap.out for a.pcap"
                     .to_owned()
             }
             false => format!(
-                "the folder has no capture, by its ending: {}",
+                "no captures in the folder; their file extensions are {}",
                 ENDINGS.join(", ")
             ),
         }));
@@ -114,9 +114,11 @@ pub fn run(arguments: &ClassifyArguments) -> Result<(), Failure> {
     }
     match failed {
         0 => Ok(()),
-        1 => Err(Failure::Run("a capture was not read to its end".to_owned())),
+        1 => Err(Failure::Run(
+            "1 capture could not be read completely".to_owned(),
+        )),
         n => Err(Failure::Run(format!(
-            "{n} captures were not read to their end"
+            "{n} captures could not be read completely"
         ))),
     }
 }

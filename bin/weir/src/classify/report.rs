@@ -107,15 +107,13 @@ impl Capture {
         } = &self.unread;
         let reasons = [
             (*not_ip, "not IP"),
-            (*fragments, "fragments behind the first"),
+            (*fragments, "fragments after the first"),
             (*malformed, "malformed"),
         ];
         let reasons = reasons.iter().filter(|(frames, _)| *frames > 0);
         let mut parts: Vec<_> = reasons.map(|(n, why)| format!("{n} {why}")).collect();
         parts.extend(link_types.iter().map(|(kind, n)| {
-            format!(
-                "{n} of link type {kind}, which is not read; capture on an Ethernet or IP interface"
-            )
+            format!("{n} of unsupported link type {kind}; capture on an Ethernet or IP interface")
         }));
         match parts.is_empty() {
             true => String::new(),

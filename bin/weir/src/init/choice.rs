@@ -61,26 +61,26 @@ fn of_default_route(inventory: &Inventory) -> Result<&Interface, String> {
     let name = match &inventory.uplinks[..] {
         [] => {
             return Err(format!(
-                "no default route, so it is not known which interface leads to the Internet; name it with `--uplink \
-                 NAME`. There are {}",
+                "no default route, so weir cannot tell which interface leads to the Internet; name it with `--uplink \
+                 NAME`. The interfaces are {}",
                 names(inventory)
             ));
         }
         [name] => name,
         several => {
             return Err(format!(
-                "the default routes leave by {}; say with `--uplink NAME` which one is to be paced",
+                "there are default routes through {}; name the one to pace with `--uplink NAME`",
                 several.join(" and ")
             ));
         }
     };
     let interface = possible(inventory, name).map_err(|why| {
-        format!("the default route leaves by {name}, which cannot be weir's uplink. {why}")
+        format!("the default route uses {name}, which cannot be weir's uplink. {why}")
     })?;
     match unsuited_kind(interface) {
         Some(reason) => Err(format!(
-            "the default route leaves by {name}: {reason}. If weir shall use it all the same, say `--uplink {name}`; \
-             or make weir a bump in the wire between this machine and the line: `mode = \"bridged\"`"
+            "the default route uses {name}: {reason}. To use it anyway, add `--uplink {name}`; or make weir a bump in \
+             the wire between this machine and the line: `mode = \"bridged\"`"
         )),
         None => Ok(interface),
     }
@@ -107,7 +107,7 @@ fn possible<'a>(inventory: &'a Inventory, name: &str) -> Result<&'a Interface, S
     let found = interfaces.find(|interface| interface.name == name);
     let interface = found.ok_or_else(|| {
         format!(
-            "there is no interface {name}; there are {}",
+            "there is no interface {name}; the interfaces are {}",
             names(inventory)
         )
     })?;
@@ -125,12 +125,12 @@ fn impossible(interface: &Interface) -> Option<String> {
             kind => format!(" ({kind})"),
         };
         return Some(format!(
-            "it carries no Ethernet frames{kind}; only Ethernet interfaces can be ports"
+            "it does not carry Ethernet frames{kind}; only Ethernet interfaces can be ports"
         ));
     }
     let master = interface.master.as_ref()?;
     Some(format!(
-        "it belongs to {master}, which takes all its packets"
+        "it is a member of {master}, which receives all its packets"
     ))
 }
 
@@ -140,7 +140,7 @@ fn unsuitable(interface: &Interface, uplink: &Interface, inventory: &Inventory) 
         return Some(reason);
     }
     if !interface.up {
-        return Some("it is switched off".to_owned());
+        return Some("it is down".to_owned());
     }
     if !has_address(interface) {
         let vlans = vlans_on(interface, inventory);
@@ -153,14 +153,14 @@ fn unsuitable(interface: &Interface, uplink: &Interface, inventory: &Inventory) 
     let lower = inventory.interfaces.iter().find(|i| i.name == *below)?;
     let is_port = lower.name == uplink.name || has_address(lower);
     is_port.then(|| {
-        format!("it stands on {below}, and an interface and a VLAN on it cannot both be ports")
+        format!("it is on top of {below}, and an interface and a VLAN on it cannot both be ports")
     })
 }
 
 /// The reason why an interface of this kind is not chosen without being named.
 fn unsuited_kind(interface: &Interface) -> Option<String> {
     if interface.is_wireless {
-        return Some("it is a radio, whose rate changes all the time".to_owned());
+        return Some("it is wireless, and its rate changes constantly".to_owned());
     }
     match SUITABLE_KINDS.contains(&interface.kind.as_str()) {
         true => None,
@@ -195,15 +195,15 @@ fn names(inventory: &Inventory) -> String {
 /// The error that a router with a single port has no other network to forward to.
 fn alone(choice: &Choice<'_>) -> String {
     let mut text = format!(
-        "{} is the uplink, and no other interface can be a port: a router stands between two networks.\n",
+        "{} is the uplink, and no other interface can be a port: a router connects two networks.\n",
         choice.uplink.name
     );
     for (interface, reason) in &choice.left_out {
         text += &format!("  {}: {reason}\n", interface.name);
     }
-    text + "Switch the other interface on and give it an address (`ip link set eth1 up`, `ip address add 192.168.7.1/24 \
-            dev eth1`), or name it with `--lan NAME`. A machine with one interface can have two VLANs on it. Without \
-            addresses weir can be a bump in the wire between two interfaces: `mode = \"bridged\"`"
+    text + "Bring the other interface up and give it an address (`ip link set eth1 up`, `ip address add \
+            192.168.7.1/24 dev eth1`), or name it with `--lan NAME`. A machine with one interface can have two VLANs \
+            on it. Without addresses weir can be a bump in the wire between two interfaces: `mode = \"bridged\"`"
 }
 
 #[cfg(test)]
@@ -295,13 +295,13 @@ mod tests {
         let choice = choose(&machine, None, &[]).unwrap();
         assert_eq!(ports(&choice), ["eth0", "eth1"]);
         let expected = [
-            ("wlan0", "a radio"),
-            ("wg0", "no Ethernet frames (wireguard)"),
+            ("wlan0", "it is wireless"),
+            ("wg0", "not carry Ethernet frames (wireguard)"),
             ("br0", "virtual (bridge)"),
-            ("eth2", "belongs to br0"),
-            ("eth3", "switched off"),
+            ("eth2", "member of br0"),
+            ("eth3", "it is down"),
             ("eth4", "no address"),
-            ("eth1.5", "stands on eth1"),
+            ("eth1.5", "on top of eth1"),
         ];
         assert_eq!(choice.left_out.len(), expected.len());
         for ((interface, reason), (name, words)) in choice.left_out.iter().zip(expected) {
@@ -312,7 +312,7 @@ mod tests {
         let named = choose(&machine, None, &["wlan0".to_owned()]).unwrap();
         assert_eq!(ports(&named), ["eth0", "wlan0"]);
         let why = choose(&machine, None, &["wg0".to_owned()]).unwrap_err();
-        assert!(why.starts_with("wg0: it carries no Ethernet"), "{why}");
+        assert!(why.starts_with("wg0: it does not carry Ethernet"), "{why}");
     }
 
     #[test]
@@ -336,19 +336,19 @@ mod tests {
     fn an_uplink_that_cannot_work_is_refused_with_a_way_out() {
         let lonely = machine(two()[..2].to_vec(), &["eth0"]);
         let why = choose(&lonely, None, &[]).unwrap_err();
-        assert!(why.contains("stands between two networks"), "{why}");
+        assert!(why.contains("a router connects two networks"), "{why}");
         let mut all = two();
         all[1].is_wireless = true;
         let radio = machine(all.clone(), &["eth0"]);
         let why = choose(&radio, None, &[]).unwrap_err();
         assert!(
-            why.contains("a radio") && why.contains("--uplink eth0"),
+            why.contains("it is wireless") && why.contains("--uplink eth0"),
             "{why}"
         );
         assert!(choose(&radio, Some("eth0"), &[]).is_ok());
         all[1].is_ethernet = false;
         let tunnel = machine(all, &["eth0"]);
         let why = choose(&tunnel, None, &[]).unwrap_err();
-        assert!(why.contains("carries no Ethernet frames"), "{why}");
+        assert!(why.contains("does not carry Ethernet frames"), "{why}");
     }
 }

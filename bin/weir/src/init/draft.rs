@@ -42,13 +42,13 @@ pub(super) fn source(choice: &Choice<'_>, rates: Rates) -> Source {
 /// The configuration.
 pub(super) fn text(choice: &Choice<'_>, rates: Rates, permits: &[&str]) -> String {
     let mut text = comment(
-        "weir's configuration, written by `weir init`. `weir check FILE` says what is wrong with it, and \
-         `weir list configuration` prints every key.",
+        "weir's configuration, written by `weir init`. `weir check FILE` validates it, and `weir list configuration` \
+         prints every key.",
     );
     if !permits.is_empty() {
         text += "\n";
         text += &comment(
-            "weir does not follow this state of the kernel, and forwards all the same: `weir show kernel` lists it.",
+            "weir does not follow this state of the kernel, and forwards anyway: `weir show kernel` lists it.",
         );
     }
     for key in permits {
@@ -68,8 +68,8 @@ fn uplink(choice: &Choice<'_>, rates: Rates) -> String {
     text += "[port.wan]\n";
     text += &format!("interface = {}\n", quoted(&interface.name));
     text += &comment(
-        "The rate is a little less than the line carries (95 % of it). Then packets wait here, where weir decides who \
-         goes first, and not in the modem, where one flood delays everybody.",
+        "The rate is a little less than the line carries (95 % of it). Then packets wait here, where weir decides \
+         which go first, and not in the modem, where one flood delays everybody.",
     );
     match (source(choice, rates), rates.up, interface.speed) {
         (_, Some(rate), _) => text += &format!("rate = \"{rate}\"\n"),
@@ -83,15 +83,15 @@ fn uplink(choice: &Choice<'_>, rates: Rates) -> String {
         }
         (_, None, None) => {
             text += &comment(
-                "This device does not say how fast its link is. Write 95 % of what your line carries, and remove the \
-                 `#`; without a rate weir decides nothing on a line that is slower than its interface.",
+                "This device does not report the speed of its link. Write 95 % of what your line carries, and remove \
+                 the `#`; without a rate, weir has no effect on a line that is slower than its interface.",
             );
             text += "# rate = \"95 Mbit\"\n";
         }
     }
     text += &comment(
-        "A modem adds headers of its own, which take their part of the line. Name it, and remove the `#`: \"docsis\" is \
-         cable, \"pppoe-ptm\" VDSL2, \"pppoe-llcsnap\" ADSL.",
+        "A modem adds its own headers, which use part of the line's rate. Name its type, and remove the `#`: \
+         \"docsis\" is cable, \"pppoe-ptm\" VDSL2, \"pppoe-llcsnap\" ADSL.",
     );
     text + "# overhead = \"docsis\"\n"
 }
@@ -102,11 +102,12 @@ fn network(number: usize, interface: &Interface, down: Option<Rate>) -> String {
         _ => format!("lan{}", number + 1),
     };
     let mut text = String::from("\n");
-    text += &comment(&format!("A network of yours: {}.", described(interface)));
+    text += &comment(&format!("One of your networks: {}.", described(interface)));
     text += &format!("[port.{name}]\ninterface = {}\n", quoted(&interface.name));
     if let Some(rate) = down {
         text += &comment(
-            "A little less than the line brings: so downloads, too, wait here and not at the other end of the line.",
+            "A little less than the line's download rate, so that downloads wait here and not at the other end of the \
+             line.",
         );
         text += &format!("rate = \"{rate}\"\n");
     }
@@ -118,7 +119,7 @@ fn left_out(choice: &Choice<'_>) -> String {
     if choice.left_out.is_empty() {
         return String::new();
     }
-    let mut text = String::from("\n# No ports:\n");
+    let mut text = String::from("\n# Not ports:\n");
     for (interface, reason) in &choice.left_out {
         text += &comment(&format!("{}: {reason}", interface.name));
     }
@@ -126,7 +127,7 @@ fn left_out(choice: &Choice<'_>) -> String {
     if !carrying.is_empty() {
         text += &comment(&format!(
             "While weir runs, packets between its ports and {} are dropped with reason `not-a-port`. If this machine \
-             forwards such packets, make it a port: `weir init --lan NAME`, once for each.",
+             forwards such packets, make it a port: `weir init --lan NAME`, with one `--lan` for each.",
             carrying.join(", ")
         ));
     }
@@ -246,7 +247,7 @@ mod tests {
         let choice = Choice {
             uplink: &wan,
             networks: vec![&lan],
-            left_out: vec![(&tunnel, "it carries no Ethernet frames".to_owned())],
+            left_out: vec![(&tunnel, "it does not carry Ethernet frames".to_owned())],
         };
         let down = Rates {
             up: None,
@@ -256,7 +257,7 @@ mod tests {
         assert_eq!(source(&choice, down), Source::Nobody);
         assert!(text.contains("# rate = \"95 Mbit\""), "{text}");
         assert!(
-            text.contains("# wg0: it carries no Ethernet frames"),
+            text.contains("# wg0: it does not carry Ethernet frames"),
             "{text}"
         );
         assert!(text.contains("not-a-port"), "{text}");

@@ -23,13 +23,13 @@ pub struct InitArguments {
     /// Rate of the uplink, a little less than the line carries: "38 Mbit". Without it, 95 % of the cable's speed
     #[arg(long)]
     rate: Option<Rate>,
-    /// Rate at which downloads are handed to the network, a little less than the line brings: "240 Mbit"
+    /// Rate of downloads towards the network, a little less than the line delivers: "240 Mbit"
     #[arg(long, value_name = "RATE")]
     download: Option<Rate>,
     /// The interface to the Internet [default: that of the default route]
     #[arg(long, value_name = "INTERFACE")]
     uplink: Option<String>,
-    /// An interface to a network of yours; may be given several times [default: all that have an address]
+    /// An interface to one of your networks; may be repeated [default: all that have an address]
     #[arg(long, value_name = "INTERFACE")]
     lan: Vec<String>,
     /// Forward although this machine has netfilter rules that forwarded packets will bypass
@@ -41,7 +41,7 @@ pub struct InitArguments {
     /// Forward although ports have traffic-control filters at their ingress
     #[arg(long)]
     bypass_tc: bool,
-    /// Forward although a default route leads to an interface that is no port
+    /// Forward although a default route leads to an interface that is not a port
     #[arg(long)]
     bypass_default_route: bool,
     /// Write to this file instead of standard output
@@ -88,7 +88,7 @@ pub fn run(arguments: &InitArguments) -> Result<(), Failure> {
     if arguments.download.is_some() && choice.networks.len() > 1 {
         let names: Vec<_> = choice.networks.iter().map(|i| i.name.as_str()).collect();
         return Err(Failure::Usage(format!(
-            "--download is for one network, and there are {}: name one with `--lan`, or give each its `rate` in the file",
+            "--download works for one network, but there are {}: name one with `--lan`, or give each its `rate` in the file",
             names.join(", ")
         )));
     }
@@ -130,8 +130,8 @@ fn refused(arguments: &InitArguments, failure: &Failure) -> Failure {
         why += &format!("\n`weir init --{}` sets `{key}`", key.replace('_', "-"));
     }
     if why.contains("bypass_netfilter") {
-        why += "\nA machine that filters or translates addresses for others is better behind or before weir: \
-                docs/router.md, \"Netfilter\"";
+        why += "\nIf this machine filters packets or translates addresses for others, run weir on another machine, \
+                before or behind it: docs/router.md, \"Netfilter\"";
     }
     Failure::Usage(why)
 }
@@ -145,15 +145,15 @@ fn report(choice: &Choice<'_>, source: Source, doubts: &[String]) {
         networks.join(", ")
     ));
     for (interface, reason) in &choice.left_out {
-        note(&format!("no port: {}: {reason}", interface.name));
+        note(&format!("not a port: {}: {reason}", interface.name));
     }
     match source {
         Source::Given => {}
         Source::Cable => note(
-            "note: the rate is that of the cable. If the line behind it is slower, give 95 % of the line: --rate \"38 Mbit\"",
+            "note: the rate is 95 % of the cable's speed. If the line behind it is slower, give 95 % of the line's rate: --rate \"38 Mbit\"",
         ),
         Source::Nobody => note(
-            "note: the uplink has no rate, so weir decides nothing on a slower line. Give 95 % of the line: --rate \"38 Mbit\"",
+            "note: the uplink has no rate, so weir has no effect on a slower line. Give 95 % of the line's rate: --rate \"38 Mbit\"",
         ),
     }
     for doubt in doubts {
@@ -168,7 +168,7 @@ const OF_SERVICE: &str = "/etc/weir/weir.toml";
 fn next(out: Option<&Path>) {
     let Some(path) = out else {
         return note(&format!(
-            "next: the same with `--out {OF_SERVICE}`, or with `--out` and another file"
+            "next: repeat with `--out {OF_SERVICE}`, or with `--out` and another file"
         ));
     };
     let start = match path == Path::new(OF_SERVICE) {
@@ -176,14 +176,14 @@ fn next(out: Option<&Path>) {
         false => format!("weir router {}", path.display()),
     };
     note(&format!(
-        "{}: written; read it\nnext: {start}; weir show status",
+        "{}: written; review it\nnext: {start}; weir show status",
         path.display()
     ));
 }
 
 fn exists(path: &Path) -> Failure {
     Failure::Usage(format!(
-        "{}: it exists, and is not overwritten; --force overwrites it",
+        "{}: already exists; use --force to overwrite it",
         path.display()
     ))
 }

@@ -9,7 +9,7 @@ use super::cell;
 /// The table: a row for each kind, under its part of the kernel.
 pub fn markdown() -> String {
     let mut text = String::from(
-        "| kernel state | what the kernel decides by it | `routed` | `bridged` | how weir reads it |\n|---|---|---|---|---|\n",
+        "| kernel state | what the kernel decides with it | `routed` | `bridged` | how weir reads it |\n|---|---|---|---|---|\n",
     );
     let shown = |stance: Stance| cell(&format!("**{}**: {}", stance.word(), stance.why()));
     let mut parts: Vec<_> = kinds::all().map(|kind| kind.part).collect();

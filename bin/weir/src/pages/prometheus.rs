@@ -14,8 +14,9 @@ them in the text format of Prometheus (0.0.4).
 
 ## How to scrape them
 
-With `page = "127.0.0.1:9302"` in its configuration an element answers on loopback, too: the page for browsers, and
-`/metrics`. The page needs a token, and `/metrics` does not: it has no addresses, routes or settings. Prometheus on the same machine needs no more than
+With `page = "127.0.0.1:9302"` in its configuration, an element also serves the page for browsers and `/metrics` on loopback.
+The page needs a token; `/metrics` does not, because it contains no addresses, routes or settings. Prometheus on the same
+machine needs only
 
 ```yaml
 # prometheus.yml
@@ -26,9 +27,9 @@ scrape_configs:
       - targets: ["127.0.0.1:9302"]
 ```
 
-weir answers no other host name than loopback's, so that no web site can read the page through a browser (DNS rebinding). From another
-machine, scrape through a proxy that sends `Host: 127.0.0.1` and asks for a password, or through `ssh -L`. Without `page`
-the Unix socket answers its owner; node_exporter's textfile collector takes the metrics from there:
+weir answers only loopback host names, so that no web site can read the page through a browser (DNS rebinding). From another
+machine, scrape through a proxy that sends `Host: 127.0.0.1` and requires a password, or through `ssh -L`. Without `page`,
+only the owner of the Unix socket can read the metrics, for example for node_exporter's textfile collector:
 
 ```sh
 curl --silent --unix-socket /run/weir/weir.sock http://weir/metrics > /var/lib/node_exporter/weir.prom.new
@@ -36,19 +37,19 @@ mv /var/lib/node_exporter/weir.prom.new /var/lib/node_exporter/weir.prom
 ```
 
 `weir list dashboard` prints a dashboard for Grafana, which is `packaging/grafana/weir.json` as well: *Dashboards, New,
-Import*, then choose the data source, the router and its ports at the top. Each discipline has a row of its own, closed at
-first.
+Import*, then choose the data source, the router and its ports at the top. Each discipline has its own row, collapsed
+at first.
 
 ## What they mean
 
-Units are base units: bytes of layer-2 frames, seconds, shares from 0 to 1; a rate is in bytes a second. Counters begin
-at zero with the router, or with the port or discipline. The metrics of a discipline exist while a port has
+Units are base units: bytes of layer-2 frames, seconds, shares from 0 to 1; a rate is in bytes per second. Counters start
+at zero with the router, or with the port or discipline. The metrics of a discipline exist while a port uses
 it. The configuration bounds the number of time series: ports, paths of FPF, drop reasons. Flows, routes and
-neighbours have none, and no text that varies (an error, a peer's address) is a label.
+neighbours have no time series, and text that varies (an error, a peer's address) is never a label.
 
-The delay to watch is `weir_queue_light_delay_seconds`, that of flows within their share, and the alert `WeirLightTrafficLate`
-fires on it alone. What a flood waits by its own doing is in `weir_queue_heavy_delay_seconds`, where the discipline knows it
-([page](page.md#what-it-shows)); `weir_queue_delay_seconds` has both.
+The delay to monitor is `weir_queue_light_delay_seconds`, the delay of flows within their share; the alert `WeirLightTrafficLate`
+uses only this metric. The delay that a flood causes to itself is `weir_queue_heavy_delay_seconds`, if the discipline can tell
+heavy flows ([page](page.md#what-it-shows)); `weir_queue_delay_seconds` contains both.
 "#;
 
 const COLUMNS: &str = "\n| metric | type | labels | meaning |\n|---|---|---|---|\n";

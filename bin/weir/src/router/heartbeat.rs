@@ -57,7 +57,7 @@ impl Heart {
             Ok(Arc::new(socket))
         });
         if let Err(error) = &socket {
-            tracing::warn!(%error, "heartbeats do not reach the supervisor");
+            tracing::warn!(%error, "cannot send heartbeats to the supervisor");
         }
         Self {
             supervisor: socket.ok(),
@@ -138,7 +138,7 @@ impl Heart {
         let socket = match socket.and_then(tokio::net::UnixStream::from_std) {
             Ok(socket) => socket,
             Err(error) => {
-                tracing::warn!(%error, "the supervisor's end would not be noticed");
+                tracing::warn!(%error, "cannot detect when the supervisor dies");
                 return std::future::pending().await;
             }
         };
@@ -147,7 +147,7 @@ impl Heart {
             match ready.and_then(|_| socket.try_read(&mut [0; 16])) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Ok(1..) => {} // the supervisor sends nothing, but a byte does not mean that it died
-                Ok(0) | Err(_) => return "the supervisor has ended".to_owned(),
+                Ok(0) | Err(_) => return "the supervisor has died".to_owned(),
             }
         }
     }
@@ -225,7 +225,7 @@ mod tests {
             assert!(!others.contains(&CONTROLS), "{others:?}");
             // The beat also returns when the supervisor has died.
             ours.shutdown(std::net::Shutdown::Both).unwrap();
-            assert_eq!(beating.await.unwrap(), "the supervisor has ended");
+            assert_eq!(beating.await.unwrap(), "the supervisor has died");
         });
         handle.post(Worker::stop).unwrap();
     }

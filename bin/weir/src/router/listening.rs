@@ -44,7 +44,7 @@ impl Listening {
             .wait_timeout_while(lock(&self.latest), FOLLOW_MAX, is_old);
         let (latest, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         match (&latest.1, waited.timed_out()) {
-            (_, true) => Err("it does not listen yet".to_owned()),
+            (_, true) => Err("it is not listening yet".to_owned()),
             (Some(error), false) => Err(error.clone()),
             (None, false) => Ok(()),
         }

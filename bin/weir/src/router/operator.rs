@@ -84,9 +84,7 @@ impl Console {
             && now != before
             && let Err(why) = self.listening.follow(now)
         {
-            messages.push(format!(
-                "the page cannot listen there, and is tried again: {why}"
-            ));
+            messages.push(format!("the page cannot listen there; retrying: {why}"));
         }
         report(done)
     }
@@ -138,10 +136,13 @@ impl Operator for Console {
     fn enable(&self, by: Peer) -> ApplyReport {
         let done = match &self.addition {
             Some(addition) => addition.enable().map(|before| match before {
-                Some(why) => vec![format!("it did not forward: {why}")],
-                None => vec!["it forwards already".to_owned()],
+                Some(why) => vec![format!("enabled; it had stopped forwarding: {why}")],
+                None => vec!["it already forwards".to_owned()],
             }),
-            None => Err("this router is no forwarding element: nothing stops it".to_owned()),
+            None => Err(
+                "this router is not a forwarding element, so no control element can stop it"
+                    .to_owned(),
+            ),
         };
         let done = done.map_err(|why| vec![why]);
         journal::changed("enable", Some(by), &done);

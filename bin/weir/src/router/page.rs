@@ -83,7 +83,7 @@ pub(super) async fn serve(
             Err(error) => {
                 listening.attempted(Some(address), Some(error.to_string()));
                 if refused.replace(address) != Some(address) {
-                    tracing::warn!(%address, %error, "the page cannot listen there, and is tried again; the router forwards");
+                    tracing::warn!(%address, %error, "the page cannot listen there; retrying; the router forwards");
                 }
                 listening.pause().await;
                 continue;
@@ -95,7 +95,7 @@ pub(super) async fn serve(
         tokio::select! {
             ended = page.serve_router(Arc::clone(&viewer)) => {
                 if let Err(error) = ended {
-                    tracing::warn!(%address, %error, "the page has ended, and begins again");
+                    tracing::warn!(%address, %error, "the page failed; restarting it");
                 }
             }
             () = until_other(address, wanted, &listening) => {}
@@ -122,7 +122,7 @@ pub(super) struct Viewer {
 }
 
 /// The reason why a change is refused, although the page's own check should have refused it before.
-const READ_ONLY: &str = "the page only reads; use the Unix socket";
+const READ_ONLY: &str = "the page is read-only; use the Unix socket";
 
 fn read_only() -> ApplyReport {
     ApplyReport {
@@ -144,7 +144,7 @@ impl Operator for Viewer {
     ) -> Result<Value, Refusal> {
         let (block, query) = query_of(class, &query)?;
         let table = self.reader.sampled(block, &query);
-        table.ok_or_else(|| Refusal::Silent("there is no sample yet; ask again".to_owned()))
+        table.ok_or_else(|| Refusal::Silent("there is no sample yet; retry".to_owned()))
     }
 
     fn config(&self) -> Result<BTreeMap<String, String>, Refusal> {

@@ -25,7 +25,7 @@ pub(super) const fn status(is_handed_back: bool) -> &'static str {
 /// Notifies the service manager, if there is one.
 pub(super) fn notify(state: &str) {
     if let Err(error) = send(state) {
-        tracing::debug!(%error, "the service manager cannot be notified");
+        tracing::debug!(%error, "cannot notify the service manager");
     }
 }
 

@@ -72,13 +72,13 @@ pub(super) fn supervise(config: &Path, limit: Span, role: &dyn Role) -> Result<(
             };
             let Some(pause) = restarts.next(Instant::now()) else {
                 return Err(Failure::Run(format!(
-                    "{why}; it has ended {} times within {} s and is not started again; the kernel forwards",
+                    "{why}; it failed {} times within {} s and is not restarted; the kernel forwards",
                     RESTARTS_MAX + 1,
                     WINDOW.as_secs(),
                 )));
             };
-            tracing::error!(restarts = restarts.count, ?pause, "{why}; the kernel forwards until it is started again");
-            notify(&format!("STATUS={why}; it is started again"));
+            tracing::error!(restarts = restarts.count, ?pause, "{why}; the kernel forwards until it is restarted");
+            notify(&format!("STATUS={why}; restarting it"));
             if signals.end_within(pause).await {
                 notify(service_manager::STOPPING);
                 return Ok(());
@@ -101,8 +101,8 @@ fn exit(status: ExitStatus) -> Result<(), Failure> {
 
 fn crash(status: ExitStatus) -> String {
     match status.signal() {
-        Some(number) => format!("the router was ended by signal {number}"),
-        None => "the router has ended".to_owned(),
+        Some(number) => format!("the router was killed by signal {number}"),
+        None => "the router has exited".to_owned(),
     }
 }
 
@@ -303,7 +303,7 @@ impl Supervisor {
         if !self.is_ready {
             match self.is_service_ready {
                 false => notify(service_manager::READY),
-                true => notify(&format!("{}\nSTATUS=started again", service_manager::READY)),
+                true => notify(&format!("{}\nSTATUS=restarted", service_manager::READY)),
             }
             (self.is_ready, self.is_service_ready) = (true, true);
         }
@@ -339,7 +339,7 @@ impl Supervisor {
             .find_map(|beats| beats.hangs(process, period).then_some(&*beats));
         if let Some(Beats { name, limit, .. }) = hung {
             self.killed = Some(format!(
-                "the router's {name} thread made no turn for {limit}, and the router was killed"
+                "watchdog expired: the router's {name} thread made no progress for {limit}, and the router was killed"
             ));
             self.child.kill()?; // the heartbeat socket shows its death; until then, it may wait in a driver
         }

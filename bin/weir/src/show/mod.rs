@@ -41,12 +41,12 @@ pub struct ShowArguments {
 pub struct How {
     #[command(flatten)]
     element: Element,
-    /// Print JSON instead of tables: counters and gauges, units in the names (with --watch a line each time)
+    /// Print JSON instead of tables: counters and gauges, units in the names (with --watch, a line each time)
     #[arg(short, long)]
     json: bool,
     #[command(flatten)]
     query: query::Query,
-    /// Repeat every SECONDS (2 if not given) until Ctrl-C, with rates since the last time
+    /// Repeat every SECONDS (default: 2) until Ctrl-C, with rates since the previous output
     #[arg(short, long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = WATCH_DEFAULT, value_parser = period)]
     watch: Option<Duration>,
     #[command(flatten)]
@@ -80,7 +80,7 @@ pub fn subjects(
     let named = |class: &&Class| PossibleValue::new(class.name).help(class.about);
     let own = of_control_elements.iter().copied();
     let all: Vec<&'static Class> = classes().into_iter().chain(own).collect();
-    let about = "The configuration in force, every default spelt out, as `weir apply` takes it";
+    let about = "The running configuration with all defaults, in the format of `weir apply`";
     let config = PossibleValue::new(CONFIG).help(about);
     let names = PossibleValuesParser::new([config].into_iter().chain(all.iter().map(named)));
     names.try_map(move |name| {
@@ -91,7 +91,7 @@ pub fn subjects(
                 Ok(Subject::OfControlElement(class))
             }
             (Some(class), _) => Ok(Subject::Table(class)),
-            (None, _) => Err("is no table"),
+            (None, _) => Err("is not a table"),
         }
     })
 }

@@ -31,7 +31,7 @@ fn option(name: &'static str, takers: &[(&Class, &Parameter)]) -> Arg {
         .all(|(_, p)| matches!(p.kind, Kind::Count(..)));
     let help = |(class, p): &(&Class, &Parameter)| match is_flag {
         true => format!("{}: {}", class.name, p.about),
-        false => format!("{}: {} ({} if not given)", class.name, p.about, p.default),
+        false => format!("{}: {} (default: {})", class.name, p.about, p.default),
     };
     let help: Vec<_> = takers.iter().map(help).collect();
     let option = Arg::new(name).long(name).help(help.join("; "));

@@ -327,14 +327,14 @@ PREFIX     ACTION   GATEWAY    INTERFACE  WEIGHT  METRIC
     #[test]
     fn rates_need_two_samples_and_totals_stand_apart() {
         let expected = "\
-PORT  INTERFACE  STATE  PACED TO  DISCIPLINE  FRAME ON WIRE         IN PKT/S  IN MBIT/S  OUT PKT/S  OUT MBIT/S
+PORT  INTERFACE  STATE  PACED TO  DISCIPLINE  WIRE OVERHEAD         IN PKT/S  IN MBIT/S  OUT PKT/S  OUT MBIT/S
 wan   eth1       up      95 Mbit  fq_codel    +24 B, at least 84 B       500       0.00        500        0.00
 
 Since the start, 1 min 0 s ago:
-PORT  IN PACKETS  IN BYTES  OUT PACKETS  OUT BYTES  KERNEL'S OWN  OWN DROPPED  RING LOST  REFUSED
-wan        1,015   10.0 kB        1,015    10.0 kB         1,015        1,015          0        0
+PORT  IN PACKETS  IN BYTES  OUT PACKETS  OUT BYTES  LOCAL SENT  LOCAL DROPPED  RING LOST  REFUSED
+wan        1,015   10.0 kB        1,015    10.0 kB       1,015          1,015          0        0
 
-Chains of this machine's netfilter rules that transit bypasses: 2 (`weir show netfilter`).
+Netfilter chains of this machine that forwarded packets bypass: 2 (`weir show netfilter`).
 ";
         assert_eq!(shown("ports", Some(1000)), expected);
         let once = shown("drops", None);

@@ -40,13 +40,13 @@ const HEIGHT: usize = 48;
 /// Arguments of `weir top`.
 #[derive(Debug, clap::Args)]
 pub struct TopArguments {
-    /// Begin with this port
+    /// Start with this port
     #[arg(long, value_name = "NAME")]
     port: Option<String>,
-    /// Print one frame, and end
+    /// Print one frame, and exit
     #[arg(long)]
     once: bool,
-    /// Print one sample as JSON, and end
+    /// Print one sample as JSON, and exit
     #[arg(short, long, conflicts_with = "once")]
     json: bool,
     #[command(flatten)]
@@ -84,13 +84,13 @@ fn first(socket: &Path) -> Result<Vec<u8>, Failure> {
     match (taken, first) {
         (_, Some(line)) => Ok(line),
         (Err(error), None) => Err(Failure::Run(error.to_string())),
-        (Ok(()), None) => Err(Failure::Run("the router has ended".to_owned())),
+        (Ok(()), None) => Err(Failure::Run("the router closed the connection".to_owned())),
     }
 }
 
 fn read(line: &[u8]) -> Result<Sample, Failure> {
     let value: Value = serde_json::from_slice(line)
-        .map_err(|error| Failure::Run(format!("a sample cannot be read: {error}")))?;
+        .map_err(|error| Failure::Run(format!("cannot parse a sample: {error}")))?;
     Ok(Sample::read(&value))
 }
 
@@ -133,8 +133,8 @@ fn start_reading(socket: PathBuf) -> io::Result<mpsc::Receiver<Result<Sample, St
             };
             let ended = client::get_lines(&socket, "/v1/live", take);
             let why = match ended {
-                Ok(()) => "the router has ended".to_owned(),
-                Err(ClientError::Unreachable { .. }) => "nobody answers".to_owned(),
+                Ok(()) => "the router closed the connection".to_owned(),
+                Err(ClientError::Unreachable { .. }) => "cannot connect".to_owned(),
                 Err(error) => error.to_string(),
             };
             if sender.send(Err(why)).is_err() {

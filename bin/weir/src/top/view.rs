@@ -8,7 +8,7 @@
 //!
 //!  Last minute of wan                        curves
 //!  sent     ▁▃▇███
-//!  Whose packets wait at wan                 the chosen port's queue
+//!  Backlog at wan by source                  the chosen port's queue
 //!  WHO  PACKETS .. WHY
 //!  Dropped packets                           of the whole router
 //!  REASON  PKT/S .. MEANING
@@ -78,19 +78,19 @@ const KINDS: [&str; 3] = ["source", "destination", "flow"];
 
 const HELP: &str = "\
 Tab, arrows, j, k   choose a port
-p, space            stop and go on
-b                   list who sends most by source, destination or flow
-?, h, Esc           this help, and back
-q, Ctrl-C           end
+p, space            pause and resume
+b                   list top talkers by source, destination or flow
+?, h, Esc           show or hide this help
+q, Ctrl-C           quit
 
-OUT, IN             what the link sent in the latest second, and what came by the port
-OFFERED             what was offered to the queue, in Mbit/s, too
+OUT, IN             rate sent and received at the port in the latest second
+OFFERED             rate offered to the queue, in Mbit/s
 USED                share of the second in which the link was busy (paced ports)
 LIGHT P99           time in the queue that 99 of 100 packets of light traffic did not exceed
-HEAVY P99           the same of flows that want more than their share, and are held back
+HEAVY P99           the same for backlogged flows, which exceed their share
 HELD                packets in the queue at the end of the second
 DROPS/S, MARKS/S    packets that the queue dropped, or marked (ECN)
-OF QUEUE, OF LINK   share of the waiting bytes; of the link, while others wait
+OF QUEUE, OF LINK   share of the queued bytes; of the link, while others wait
 
 `weir observe` prints drops as they happen; `weir show TABLE` has every number.";
 
@@ -198,7 +198,7 @@ impl View {
             .latest
             .map_or(0, |latest| latest.elapsed().as_secs());
         match (&self.lost, late) {
-            _ if self.paused.is_some() => title += "   PAUSED, p goes on",
+            _ if self.paused.is_some() => title += "   PAUSED, p resumes",
             (Some(why), _) => title += &format!("   NO SAMPLES: {why}"),
             (None, LATE_S..) => title += &format!("   NO SAMPLE FOR {late} s"),
             (None, _) => {}
@@ -262,7 +262,7 @@ impl View {
         if height >= CURVES_HEIGHT_MIN {
             let by = KINDS[self.kind];
             let head = format!(
-                "Who sends most through {}, by {by} (key b: by others)",
+                "Top talkers through {}, by {by} (b: by another key)",
                 port.name
             );
             line(frame, Look::Plain, "");
@@ -272,7 +272,7 @@ impl View {
         }
         let left = height.saturating_sub(frame.lines.len() + 4);
         line(frame, Look::Plain, "");
-        let head = format!("Whose packets wait at {} ({})", port.name, port.discipline);
+        let head = format!("Backlog at {} by source ({})", port.name, port.discipline);
         line(frame, Look::Head, &head);
         let waiting = holders(&waiting, width);
         let room = left.saturating_sub(for_drops);
@@ -350,7 +350,7 @@ fn ports(all: &[Port], width: usize) -> Vec<String> {
 /// The table of the sources with packets in a queue, with the reasons.
 fn holders(all: &[&Waiting], width: usize) -> Vec<String> {
     if all.is_empty() {
-        return vec!["Nobody's.".to_owned()];
+        return vec!["None.".to_owned()];
     }
     let mut columns = vec![
         Column::Left("WHO"),
@@ -424,7 +424,7 @@ fn curves(shown: &[&Sample], port: &Port, width: usize) -> Vec<(Look, String)> {
                 .iter()
                 .map(|value| bar(*value, most.max(least)))
                 .collect();
-            let text = format!("{label:<LABEL$}{bars:<columns$}  at most {}", shown(most));
+            let text = format!("{label:<LABEL$}{bars:<columns$}  max {}", shown(most));
             (Look::Plain, text)
         };
     let rate = port.rate_bps.map_or(1e6, |rate| rate as f64);
@@ -440,7 +440,7 @@ fn curves(shown: &[&Sample], port: &Port, width: usize) -> Vec<(Look, String)> {
             &delay,
         ),
         curve("dropped", &|p| p.dropped_per_s, 1.0, &|n| {
-            format!("{} a second", per_second(n))
+            format!("{}/s", per_second(n))
         }),
     ]
 }
@@ -509,7 +509,7 @@ mod tests {
             queue_share: 0.9,
             link_share: Some(0.25),
             waited_s: 0.1,
-            why: "The source has 40 flows in the queue, which share the turns of one source: each waits 40 times as long.".to_owned(),
+            why: "The source has 40 flows in the queue, which share the bandwidth of one source: each waits 40 times as long.".to_owned(),
         };
         Sample {
             version: "0.1.0".to_owned(),
@@ -563,11 +563,11 @@ mod tests {
             "99 %",
             "0.2 ms",
             "20.5 ms",
-            "Whose packets wait at wan",
+            "Backlog at wan by source",
             "10.0.0.2",
             "10.0.0.9    62.0   31.0    9.0     66 %",
             "queue-full",
-            "at most 199 a second",
+            "max 199/s",
             "█",
         ] {
             assert!(all.contains(part), "{part}:\n{all}");
@@ -616,8 +616,8 @@ mod tests {
         assert_eq!(before[1..], paused[1..]);
         view.pause();
         assert_eq!(chosen(&view), "other", "the chosen port is gone");
-        view.lost("nobody answers".to_owned());
-        assert!(text(&view, 80, 24)[0].contains("NO SAMPLES: nobody answers"));
+        view.lost("cannot connect".to_owned());
+        assert!(text(&view, 80, 24)[0].contains("NO SAMPLES: cannot connect"));
         let helps = |view: &View| text(view, 80, 24).join("\n").contains("choose a port");
         view.toggle_help();
         assert!(helps(&view));

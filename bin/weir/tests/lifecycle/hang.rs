@@ -77,7 +77,7 @@ fn while_router_and_supervisor_are_frozen_the_kernel_forwards() {
         eventually_or(
             "it notices",
             || router.log(),
-            || router.log().contains("stood still"),
+            || router.log().contains("the forwarding thread stalled"),
         );
         thread::sleep(Duration::from_millis(300));
         assert_eq!(router.child(), child, "{}", router.log());
@@ -238,7 +238,7 @@ fn parent_and_child_share_signals_and_ends() {
         !std::path::Path::new(&format!("/proc/{child}")).exists()
     });
     assert!(
-        router.log().contains("the supervisor has ended"),
+        router.log().contains("the supervisor has died"),
         "{}",
         router.log()
     );
@@ -283,7 +283,7 @@ fn what_ends_a_router_ends_it_between_two_children_too() {
         eventually_or(
             "the crash is noticed",
             || router.log(),
-            || router.log().contains("until it is started again"),
+            || router.log().contains("until it is restarted"),
         );
     };
     // In the pause, or in the next start.
@@ -330,10 +330,10 @@ fn the_service_manager_hears_of_start_life_and_end() {
         if router.child() != router.process.id() {
             kill(router.child(), "KILL");
             eventually("it hears of the crash", || {
-                hears() == "STATUS=the router was ended by signal 9; it is started again"
+                hears() == "STATUS=the router was killed by signal 9; restarting it"
             });
             eventually("it hears of the next start", || {
-                hears() == "READY=1\nSTATUS=started again"
+                hears() == "READY=1\nSTATUS=restarted"
             });
         }
         router.signal("TERM");

@@ -13,7 +13,7 @@ fn a_second_router_on_an_interface_is_refused() {
     assert_eq!(second.ended().code(), Some(1));
     let said = second.log();
     let expected = format!(
-        "port `wan`: interface `r1`: another weir router has this interface: process {}",
+        "port `wan`: interface `r1`: another weir router uses this interface: process {}",
         first.child()
     );
     assert!(said.contains(&expected), "{said}\n{expected}");
@@ -28,7 +28,7 @@ fn a_second_router_on_an_interface_is_refused() {
     assert_eq!(applied.status.code(), Some(2), "{applied:?}");
     let said = String::from_utf8(applied.stderr).unwrap();
     assert!(
-        said.contains("another weir router has this interface"),
+        said.contains("another weir router uses this interface"),
         "{said}"
     );
     drop(third);

@@ -22,18 +22,18 @@ fn only_a_dead_routers_socket_is_replaced() {
     };
     let socket = hosts.socket("a");
     fs::write(&socket, "precious").unwrap();
-    refused("something that is no socket is there, and is left alone");
+    refused("the path exists and is not a socket; remove it");
     assert_eq!(fs::read_to_string(&socket).unwrap(), "precious");
 
     let target = hosts.folder.join("target");
     fs::rename(&socket, &target).unwrap();
     symlink(&target, &socket).unwrap();
-    refused("something that is no socket is there");
+    refused("the path exists and is not a socket");
     assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
 
     fs::remove_file(&socket).unwrap();
     let living = UnixListener::bind(&socket).unwrap();
-    refused("another weir listens there");
+    refused("another weir already listens on this socket");
     drop(living);
     assert!(
         fs::symlink_metadata(&socket)

@@ -56,7 +56,8 @@ fn a_port_whose_rules_the_kernel_refuses_is_in_force_and_the_kernel_forwards() {
     let said = String::from_utf8_lossy(&applied.stdout).into_owned();
     assert!(applied.status.success(), "{applied:?}");
     assert!(
-        said.contains("refused") && said.contains("the kernel forwards what comes in by that port"),
+        said.contains("refused")
+            && said.contains("the kernel forwards packets that arrive at that port"),
         "{said}"
     );
     assert!(!is_guarded(&hosts, "r0") && is_guarded(&hosts, "r1"));

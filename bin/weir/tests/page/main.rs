@@ -296,13 +296,13 @@ fn a_router_forwards_without_its_page_and_moves_it() {
     let other = bench.bed.router.enter(|| TcpListener::bind(PAGE));
     let taken = bench.ask(&["set", "page=127.0.0.1:8080"]);
     assert!(
-        taken.contains("the page cannot listen there, and is tried again: Address already in use"),
+        taken.contains("the page cannot listen there; retrying: Address already in use"),
         "{taken}"
     );
     drop(other);
     let wrong = bench.ask(&["set", "page=0.0.0.0:8080"]);
     assert!(
-        wrong.contains("must be an address and port of loopback"),
+        wrong.contains("must be a loopback address and port"),
         "{wrong}"
     );
 }
@@ -487,7 +487,7 @@ fn in_a_browser(bench: &Bench) {
     shows(
         &mut browser,
         "words for gauges",
-        &says("packets that came to a bin"),
+        &says("packets that joined a bin"),
     );
     // One cursor for all charts.
     browser.ask(

@@ -34,7 +34,7 @@ impl fmt::Display for Kind {
     /// The range in words, as an error or a manual page shows it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Count(min, max) => write!(f, "a whole number from {min} to {max}"),
+            Self::Count(min, max) => write!(f, "an integer from {min} to {max}"),
             Self::Ratio(min, max) => write!(f, "a number from {min} to {max}"),
             Self::Span(min, max) => write!(f, "a time from \"{min}\" to \"{max}\""),
             Self::Rate(min, max) => write!(f, "a rate from \"{min}\" to \"{max}\""),
@@ -56,7 +56,7 @@ impl fmt::Display for Kind {
                 let words = words.join(", ");
                 write!(f, "a size from \"{min}\" to \"{max}\", or {words}")
             }
-            Self::Text(max) => write!(f, "a text of at most {max} bytes"),
+            Self::Text(max) => write!(f, "a string of at most {max} bytes"),
         }
     }
 }

@@ -45,38 +45,38 @@ impl fmt::Display for ReadError {
         match self.fault {
             Fault::NotACapture([a, b, c, d]) => write!(
                 f,
-                "it begins with {a:02x} {b:02x} {c:02x} {d:02x}, which is neither pcap nor pcapng"
+                "the file begins with {a:02x} {b:02x} {c:02x} {d:02x}, which is neither pcap nor pcapng"
             ),
             Fault::Compressed(program) => {
-                write!(f, "it is compressed; `{program}` makes a capture of it")
+                write!(f, "the file is compressed; decompress it with `{program}`")
             }
             Fault::Version(version) => write!(
                 f,
-                "byte {offset}: version {version} of its format; pcap is read in version 2, pcapng in version 1"
+                "byte {offset}: unsupported format version {version}; weir reads pcap version 2 and pcapng version 1"
             ),
             Fault::Truncated => write!(
                 f,
-                "byte {offset}, after {packets} packets: the file ends in the middle of what begins here; the program that \
-                 wrote it was stopped, or the file was not copied whole"
+                "byte {offset}, after {packets} packets: the file ends within the record that begins here; the \
+                 program that wrote it was stopped, or the file was not copied completely"
             ),
             Fault::TooLong(len) => write!(
                 f,
-                "byte {offset}: packet {} has {len} bytes; at most {SNAP_MAX} are permitted, so the file is \
-                 damaged here",
+                "byte {offset}: packet {} has {len} bytes, but at most {SNAP_MAX} are permitted; the file is damaged \
+                 here",
                 packets + 1
             ),
             Fault::Lengths => write!(
                 f,
-                "byte {offset}, after {packets} packets: lengths contradict each other, so the file is damaged here"
+                "byte {offset}, after {packets} packets: block lengths contradict each other; the file is damaged here"
             ),
             Fault::Interface(number) => write!(
                 f,
-                "byte {offset}: packet {} is of interface {number}, which the file does not describe",
+                "byte {offset}: packet {} belongs to interface {number}, which the file does not describe",
                 packets + 1
             ),
             Fault::Interfaces => write!(
                 f,
-                "byte {offset}: more than {INTERFACES_MAX} interfaces are described"
+                "byte {offset}: the file describes more than {INTERFACES_MAX} interfaces"
             ),
         }
     }

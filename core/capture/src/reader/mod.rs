@@ -469,7 +469,7 @@ mod tests {
         );
         assert!(
             cut.to_string()
-                .starts_with("byte 100, after 1 packets: the file ends in the middle")
+                .starts_with("byte 100, after 1 packets: the file ends within the record")
         );
         let mut long = whole.clone();
         long[108..112].copy_from_slice(&[0, 4, 0, 1]);

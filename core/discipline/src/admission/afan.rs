@@ -26,13 +26,13 @@ use crate::waiting::Waiting;
 pub const MANUAL: Manual = Manual {
     name: "afan",
     id: 0x00F7_0201,
-    purpose: "approximate flow-aware networking: flows with little queued go first, others are thinned out",
+    purpose: "approximate flow-aware networking: flows with little queued go first, others lose packets at random",
     source: "Domzal et al., Int. J. Communication Systems 2015, section 2, equations 1 to 7",
     text: "\
-Two queues. A packet whose flow has at most one `mtu` of bytes waiting is of a streaming flow, and goes to
-the priority queue, which is served first. Any other is of an elastic flow. It moves the average length of
-the elastic queue, in packets, as `red` does: to (1 - weight) avg + weight q, or to (1 - weight)^m avg when
-the elastic queue has been empty for the time of m packets of `mtu` bytes.
+Two queues. A packet whose flow has at most one `mtu` of bytes waiting belongs to a streaming flow, and
+goes to the priority queue, which is served first. Any other packet belongs to an elastic flow. It updates
+the average length of the elastic queue, in packets, as `red` does: to (1 - weight) avg + weight q, or to
+(1 - weight)^m avg if the elastic queue has been empty for the time of m packets of `mtu` bytes.
 
                 at most one mtu of the flow waits
     arrivals --+----------------------------------> [ priority queue ] --first--+
@@ -40,40 +40,41 @@ the elastic queue has been empty for the time of m packets of `mtu` bytes.
                +--> average --> drawn packet of the [ elastic queue  ] --then---+
                                 same flow? drop it
 
-From `min_threshold` on, a packet is drawn from the elastic queue at random. If it is of the arriving packet's
-flow, it is dropped, and the arriving one is dropped too with the probability P = P_t / (1 - count P_t), where
-P_t grows in proportion from 0 at `min_threshold` to `max_probability` at `max_threshold`, and count is how
-many packets have passed this chance since it dropped one. A flow with many packets in the queue is drawn
-often: so flows get about the same share without a queue for each. At a constant P_t the distances between two
-such drops are evenly 1 to 1/P_t, on average 1/(2 P_t) + 1/2. From `max_threshold` on, every arriving elastic
-packet is dropped. A threshold of 0 stands for 0.4 or 0.9 of the limit, as in the paper, whatever the other
-one is; `red` derives it from the other one.
+From `min_threshold` on, each arrival draws a random packet from the elastic queue. If both packets belong
+to the same flow, the drawn packet is dropped, and the arriving packet is dropped as well with the
+probability P = P_t / (1 - count P_t). P_t grows linearly from 0 at `min_threshold` to `max_probability` at
+`max_threshold`; count is the number of packets that have survived this chance since its last drop. A flow
+with many packets in the queue is drawn often, so flows get about equal shares without a queue per flow. At
+a constant P_t the distance between two such drops is uniform from 1 to 1/P_t, on average 1/(2 P_t) + 1/2.
+From `max_threshold` on, every arriving elastic packet is dropped. A threshold of 0 means 0.4 or 0.9 of the
+limit, as in the paper, independent of the other threshold; `red` derives it from the other one.
 
-A packet costs one look-up of its flow and no search. It leaves with the class of its queue, 0 for priority
-and 1 for elastic. Alone, this is a scheduler; `fan` puts admission control in front of it.
+A packet costs one flow lookup and no search. It leaves with the class of its queue, 0 for priority and 1
+for elastic. Used alone, this is a scheduler; `fan` adds admission control in front of it.
 
-Defaults. They are the paper's, for a link of 100 Mbit/s: 10 000 packets are 1.2 s of full frames there, and
-elastic flows wait for the 4000 of the lower threshold. Where that is too long, set a smaller `limit`:
-thresholds follow.
+Defaults. All defaults are the paper's, for a link of 100 Mbit/s: there 10 000 packets are 1.2 s of full
+frames, and elastic flows wait behind the lower threshold's 4000 packets. If that is too long, set a
+smaller `limit`: the thresholds follow.
 
-How the paper is read. \"If both packets belong the same flow, the randomly selected one is dropped and the
-packet p is dropped with the probability P_AFAN\": on a match the drawn one always goes, and chance decides
-on the arriving one only. Equation 5 contains P_AFAN on both sides; RED's method, from which it is taken, has
-P_AFAN_temp on the right. RED counts every arrival since the last drop; here those count that matched and
-passed the chance: drops are 1/(2 P) + 1/2 of these apart, as equation 7 says.
+Reading of the paper. \"If both packets belong the same flow, the randomly selected one is dropped and the
+packet p is dropped with the probability P_AFAN\": on a match the drawn packet is always dropped, and chance
+decides only about the arriving packet. Equation 5 contains P_AFAN on both sides; RED's method, its source,
+has P_AFAN_temp on the right. RED counts every arrival since the last drop; this discipline counts the
+arrivals that matched and survived the chance. So drops are 1/(2 P) + 1/2 such arrivals apart, as in
+equation 7.
 
-Deviations: a flow with packets in the elastic queue stays elastic until they are sent, because a packet by
-way of the priority queue would overtake them. Only elastic packets see the average and `max_threshold`.
-When the limit is reached, a priority packet takes the place of an elastic one drawn at random: the paper
-is silent, and streaming flows are what is to be protected. Below `min_threshold` the count restarts.
+Deviations: a flow with packets in the elastic queue stays elastic until they are sent, because a packet in
+the priority queue would overtake them. The average and `max_threshold` apply to elastic packets only. When
+the limit is reached, a priority packet replaces a randomly drawn elastic packet: the paper does not
+specify this case, and streaming flows are the ones to protect. Below `min_threshold` the count restarts.
 
-An attacker whose flows each have at most one `mtu` waiting is streaming: with enough flows, or a new
-address on each packet, it has the link to itself, and the elastic queue stands still. That is what
-admission control is for. One elastic flow that does not react loses at each arrival with the probability of
-its share of the queue. But nothing holds it to an equal share: a flood of twice the link's rate loses only
-the half that is too much, and one Reno transfer beside it, which loses one in 400, has less than a
-hundredth. At `max_threshold` everybody's elastic packets are dropped alike. Which packet is drawn cannot be
-foreseen.",
+An attacker whose flows each have at most one `mtu` waiting counts as streaming: with enough flows, or a
+new address on each packet, it takes the whole link, and the elastic queue stops. Admission control
+prevents this. A single elastic flow that ignores drops loses a packet at each arrival with a probability
+equal to its share of the queue. But nothing limits it to an equal share: a flood of twice the link's rate
+loses only the excess half, and a competing Reno transfer, which loses one packet in 400, gets less than a
+hundredth. At `max_threshold` the elastic packets of all flows are dropped alike. The drawn packet cannot
+be predicted.",
     parameters: &[
         MTU.id(1), WEIGHT.id(2), MIN_THRESHOLD.id(3), MAX_THRESHOLD.id(4), MAX_PROBABILITY.id(5),
         RATE.id(6), LIMIT.id(7),
@@ -81,14 +82,17 @@ foreseen.",
     gauges: &[
         Gauge::level(101, "average", Unit::MilliPackets,
             "average length of the elastic queue at its latest arrival"),
-        Gauge::counter(102, "matches", Unit::Packets, "elastic packets that met a drawn one of their flow, which was dropped"),
-        Gauge::counter(103, "early", Unit::Packets, "of these, packets dropped by chance themselves"),
-        Gauge::counter(104, "forced", Unit::Packets, "elastic packets dropped because the average was where all are dropped"),
+        Gauge::counter(102, "matches", Unit::Packets, "elastic packets that matched a drawn packet of their flow, \
+                                                       which was dropped"),
+        Gauge::counter(103, "early", Unit::Packets, "matching elastic packets that were dropped by chance as well"),
+        Gauge::counter(104, "forced", Unit::Packets, "elastic packets dropped because the average had reached \
+                                                      max_threshold"),
         Gauge::counter(105, "full", Unit::Packets,
-            "elastic packets dropped because the queue was full, or to make room for priority"),
-        Gauge::counter(106, "full_priority", Unit::Packets, "priority packets dropped because the queue was full of such"),
-        Gauge::counter(107, "to_priority", Unit::Packets, "packets for the priority queue, dropped ones included"),
-        Gauge::counter(108, "to_elastic", Unit::Packets, "packets for the elastic queue, dropped ones included"),
+            "elastic packets dropped because the queue was full, or to make room for a priority packet"),
+        Gauge::counter(106, "full_priority", Unit::Packets, "priority packets dropped because the queue was full of \
+                                                             priority packets"),
+        Gauge::counter(107, "to_priority", Unit::Packets, "packets for the priority queue, including dropped packets"),
+        Gauge::counter(108, "to_elastic", Unit::Packets, "packets for the elastic queue, including dropped packets"),
         GAUGES[0].id(109), GAUGES[1].id(110), GAUGES[2].id(111), GAUGES[3].id(112),
         GAUGES[4].id(113), GAUGES[5].id(114),
     ],
@@ -109,21 +113,21 @@ pub(crate) const MIN_THRESHOLD: Parameter = Parameter::new(
     "min_threshold",
     Kind::Count(0, 1_000_000),
     "0 packets",
-    "average from which packets are drawn; 0 for 0.4 of the limit",
+    "average length from which packets are drawn; 0: 0.4 of the limit",
 );
 
 pub(crate) const MAX_THRESHOLD: Parameter = Parameter::new(
     "max_threshold",
     Kind::Count(0, 1_000_000),
     "0 packets",
-    "average from which all elastic packets are dropped; 0 for 0.9 of the limit",
+    "average length from which all elastic packets are dropped; 0: 0.9 of the limit",
 );
 
 pub(crate) const MAX_PROBABILITY: Parameter = Parameter::new(
     "max_probability",
     Kind::Ratio(0.0, 1.0),
     "0.02",
-    "probability P_t at max_threshold that a packet is dropped with the drawn one",
+    "probability P_t at max_threshold that the arriving packet is dropped with the drawn packet",
 );
 
 pub(crate) const LIMIT: Parameter = Parameter::new(

@@ -27,48 +27,49 @@ use crate::waiting::Waiting;
 pub const MANUAL: Manual = Manual {
     name: "pdrr",
     id: 0x00F7_020C,
-    purpose: "priority deficit round robin: equal bytes for each flow, and those with little queued go first",
+    purpose: "priority deficit round robin: equal bytes for each flow, and flows with little queued go first",
     source: "Kortebi, Oueslati, Roberts, ITC 2005; Domzal et al., Int. J. Communication Systems 2015, section 2",
     text: "\
-Deficit round robin over the active flows, each with a queue of its own, behind one queue for priority. A
-packet whose flow has at most one `mtu` of bytes waiting, and nothing in its own queue, goes to the priority
-queue, which is served first. Any other goes to its flow's own queue, and waits for the flow's turn, in which
-the flow is served one `quantum`.
+Deficit round robin over the active flows, each with its own queue, behind one priority queue. A packet
+whose flow has at most one `mtu` of bytes waiting, and nothing in its own queue, goes to the priority
+queue, which is served first. Any other packet goes to the queue of its flow and waits for the flow's turn,
+in which the flow is served one `quantum`.
 
                 at most one mtu of the flow waits
     arrivals --+--------------------------------------> [ priority ]       --first--+
                |                                                                    +--> link
                +--> [ flow 3 ] [ flow 8 ] [ flow 2 ]  deficit round robin  --then---+
 
-A fictitious flow takes its turns among the others. Each of them ends a round, and says that a flow with
-packets waiting at all times would have been served one `quantum`: this tells the fair rate. A packet costs
-constant time if the quantum is at least a full frame, else up to (frame / quantum) turns of all flows.
+A fictitious flow takes its turns among the others. Each of its turns ends a round, in which a continuously
+backlogged flow would have been served one `quantum`: this gives the fair rate. A packet costs constant
+time if the quantum is at least a full frame, otherwise up to (frame / quantum) turns of all flows.
 
-When the limit is reached, the longest own queue (by bytes) loses the packet at its head; if all are empty,
-the arriving packet is dropped. There are as many places for flows as for packets. A packet leaves with the
-class 0 for priority and 1 for elastic. Alone, this is a scheduler; `fan` puts admission control in front.
+When the limit is reached, the longest flow queue (by bytes) loses its head packet; if all flow queues are
+empty, the arriving packet is dropped. There are as many flow slots as packet slots. A packet leaves with
+the class 0 for priority and 1 for elastic. Used alone, this is a scheduler; `fan` adds admission control
+in front of it.
 
-Defaults. `quantum` is a full frame with its Ethernet header, the least that keeps a packet's cost constant;
-`mtu` is the same, as in `afan` and `pfq`. The limit is that of `fifo`.
+Defaults. `quantum` is a full frame with its Ethernet header, the minimum that keeps the cost of a packet
+constant; `mtu` is the same, as in `afan` and `pfq`. The limit is that of `fifo`.
 
-Deviations: the first text gives priority to what fits a flow's quantum of the round; here it goes by what
-the flow has waiting, as in the paper on flow-aware networks (\"the same process is used in any FAN
-architecture\"), so that all its schedulers mean the same by a streaming flow. There a flow is in the list
-of active flows from its first packet on; here it joins the list with the first packet in its own queue, so
-that a packet never has to pass over the flows that have only priority packets. None of its packets goes to
-the priority queue before its own queue is empty, because it would overtake.
+Deviations: the first paper gives priority to packets that fit the flow's quantum of the round. Here the
+flow's backlog decides, as in the paper on flow-aware networks (\"the same process is used in any FAN
+architecture\"), so that all its schedulers define a streaming flow alike. There a flow is in the list of
+active flows from its first packet on. Here it joins the list with the first packet in its own queue, so
+that a packet never has to skip flows that have only priority packets. While its own queue holds packets,
+none of its packets goes to the priority queue, because it would overtake them.
 
-An attacker whose flows each have at most one `mtu` waiting is in front of everybody: with many flows, or a
-new address on each packet, it has the link to itself. That is what admission control is for. With one flow
-it gets one share, and an `mtu` at priority after each time that its own queue ran empty. Flows are
-identified by the whole keyed hash: there are no buckets to aim at.",
+An attacker whose flows each have at most one `mtu` waiting precedes all others: with many flows, or a new
+address on each packet, it takes the whole link. Admission control prevents this. With one flow it gets one
+share, and an `mtu` at priority each time that its own queue has run empty. Flows are identified by the
+whole keyed hash: there are no buckets to aim at.",
     parameters: &[QUANTUM.id(1), MTU.id(2), RATE.id(3), LIMIT.id(4)],
     gauges: &[
-        Gauge::counter(101, "longest_flow", Unit::Packets, "packets that the longest own queue lost to make room"),
+        Gauge::counter(101, "longest_flow", Unit::Packets, "packets dropped from the longest flow queue to make room"),
         Gauge::counter(102, "full", Unit::Packets, "packets dropped because the queue was full of priority packets"),
-        Gauge::counter(103, "to_priority", Unit::Packets, "packets that went to the priority queue"),
-        Gauge::counter(104, "to_elastic", Unit::Packets, "packets that went to their flow's own queue"),
-        Gauge::counter(105, "rounds", Unit::One, "rounds that are over"),
+        Gauge::counter(103, "to_priority", Unit::Packets, "packets assigned to the priority queue"),
+        Gauge::counter(104, "to_elastic", Unit::Packets, "packets assigned to the queue of their flow"),
+        Gauge::counter(105, "rounds", Unit::One, "completed rounds"),
         GAUGES[0].id(106), GAUGES[1].id(107), GAUGES[2].id(108), GAUGES[3].id(109),
         GAUGES[4].id(110), GAUGES[5].id(111),
     ],

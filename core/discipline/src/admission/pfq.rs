@@ -26,49 +26,51 @@ use crate::waiting::Waiting;
 pub const MANUAL: Manual = Manual {
     name: "pfq",
     id: 0x00F7_020D,
-    purpose: "priority fair queueing: equal bytes for each flow, and those with little queued go first",
+    purpose: "priority fair queueing: equal bytes for each flow, and flows with little queued go first",
     source: "Kortebi, Oueslati, Roberts, HPSR 2004; Domzal et al., 2015, section 2.1",
     text: "\
-A push-in first-out queue. A packet whose flow has at most one `mtu` of bytes waiting is of a streaming
-flow: it goes in front of all others, behind those that are there already. Any other is of an elastic flow:
-it goes where its start tag says, which is the virtual time at its arrival, or the finish tag of its
-flow's packet before, whichever is later. A finish tag is the start tag plus the length; the virtual time is
-the start tag of the elastic packet that left last.
+A push-in first-out queue. A packet whose flow has at most one `mtu` of bytes waiting belongs to a
+streaming flow: it goes to the front, behind the packets that are already there. Any other packet belongs
+to an elastic flow: it is sorted by its start tag, which is the virtual time at its arrival or the finish
+tag of the previous packet of its flow, whichever is later. A finish tag is the start tag plus the length;
+the virtual time is the start tag of the elastic packet that left last.
 
                 at most one mtu of the flow waits
     arrivals --+----------------------------------> [ front ] [ by start tag    ] --> link
                +----------------------------------------------^
 
-Priority packets are charged too: they move their flow's finish tag, so that a flow cannot have a fair
-share behind in addition to what it gets in front. When nothing is queued, all tags are forgotten. The virtual
-time tells the fair rate: a flow with packets waiting at all times would have been served this many bytes.
+Priority packets are charged as well: they advance their flow's finish tag, so that a flow cannot have a
+fair share of the sorted part in addition to its priority packets. When nothing is queued, all tags are
+cleared. The virtual time gives the fair rate: a continuously backlogged flow would have been served this
+many bytes.
 
-When the limit is reached, the flow with most bytes behind the front loses the packet at its head; if there
-is none, the arriving packet is dropped. There are as many places for flows as for packets. A packet costs
-the logarithm of the number of flows with elastic packets. It leaves with the class 0 for priority and 1 for
-elastic. Alone, this is a scheduler; `fan` puts admission control in front of it.
+When the limit is reached, the flow with most bytes behind the front loses its head packet; if there is no
+such flow, the arriving packet is dropped. There are as many flow slots as packet slots. The cost of a
+packet is logarithmic in the number of flows with elastic packets. It leaves with the class 0 for priority
+and 1 for elastic. Used alone, this is a scheduler; `fan` adds admission control in front of it.
 
-Defaults. `mtu` is a full frame with its Ethernet header, the least that lets a stream send a full packet at
-priority. The limit is that of `fifo`.
+Defaults. `mtu` is a full frame with its Ethernet header, the minimum that lets a stream send a full packet
+at priority. The limit is that of `fifo`.
 
-Deviations: the first text gives priority to the first `mtu` bytes of a flow since it became active; here it
-is the bytes that wait, as the second one says for all of its schedulers. A flow with elastic packets stays
-elastic until they are sent, because a packet in front would overtake them. The queue is kept as one queue
-for each flow, ordered by the tags of their heads, which gives the same order. Of equal tags, which flow
-goes first is not defined. A dropped packet is not charged for. A flow that has nothing waiting may lose
-its tag when a new flow needs its place.
+Deviations: the first paper gives priority to the first `mtu` bytes of a flow since it became active; here
+the waiting bytes decide, as the second paper defines it for all of its schedulers. A flow with elastic
+packets stays elastic until they are sent, because a packet at the front would overtake them. The queue is
+kept as one queue per flow, ordered by the tags of the head packets, which gives the same order. The order
+of flows with equal tags is undefined. A dropped packet is not charged for. A flow with no packet waiting
+may lose its tag when a new flow needs its slot.
 
-An attacker whose flows each have at most one `mtu` waiting is in front of everybody: with enough flows, or
-a new address on each packet, it has the link to itself. That is what admission control is for. With one
-flow it gets one share. Flows are identified by the whole keyed hash: there are no buckets to aim at.",
+An attacker whose flows each have at most one `mtu` waiting precedes all others: with enough flows, or a
+new address on each packet, it takes the whole link. Admission control prevents this. With one flow it gets
+one share. Flows are identified by the whole keyed hash: there are no buckets to aim at.",
     parameters: &[MTU.id(1), RATE.id(2), LIMIT.id(3)],
     gauges: &[
-        Gauge::counter(101, "longest_flow", Unit::Packets, "packets that the flow with most waiting lost to make room"),
+        Gauge::counter(101, "longest_flow", Unit::Packets, "packets dropped from the flow with most bytes waiting, to \
+                                                            make room"),
         Gauge::counter(102, "full", Unit::Packets, "packets dropped because the queue was full of priority packets"),
-        Gauge::counter(103, "to_priority", Unit::Packets, "packets that went to the front"),
-        Gauge::counter(104, "to_elastic", Unit::Packets, "packets that went where their start tag says"),
+        Gauge::counter(103, "to_priority", Unit::Packets, "packets queued at the front"),
+        Gauge::counter(104, "to_elastic", Unit::Packets, "packets queued by their start tag"),
         Gauge::level(105, "virtual_time", Unit::Bytes,
-            "bytes that a flow with packets waiting at all times would have been served"),
+            "bytes that a continuously backlogged flow would have been served"),
         GAUGES[0].id(106), GAUGES[1].id(107), GAUGES[2].id(108), GAUGES[3].id(109),
         GAUGES[4].id(110), GAUGES[5].id(111),
     ],

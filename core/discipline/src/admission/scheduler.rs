@@ -47,25 +47,25 @@ pub(crate) const GAUGES: [Gauge; 6] = [
         101,
         "priority_packets",
         Unit::Packets,
-        "priority packets that wait",
+        "waiting priority packets",
     ),
     Gauge::level(
         102,
         "priority_bytes",
         Unit::Bytes,
-        "bytes of the priority packets that wait",
+        "bytes of waiting priority packets",
     ),
     Gauge::level(
         103,
         "elastic_packets",
         Unit::Packets,
-        "elastic packets that wait",
+        "waiting elastic packets",
     ),
     Gauge::level(
         104,
         "elastic_bytes",
         Unit::Bytes,
-        "bytes of the elastic packets that wait",
+        "bytes of waiting elastic packets",
     ),
     Gauge::level(105, "active", Unit::One, "flows with packets waiting"),
     Gauge::level(
@@ -117,7 +117,7 @@ pub(crate) const MTU: Parameter = Parameter::new(
     "mtu",
     Kind::Bytes(Bytes(64), Bytes(65536)),
     "1514 B",
-    "bytes that a streaming flow may have waiting; a full frame, or more",
+    "maximum bytes that a streaming flow may have waiting; at least a full frame",
 );
 
 /// The total time in which nothing was queued and nothing was sent.

@@ -26,35 +26,35 @@ use crate::waiting::{self, Waiting};
 pub const MANUAL: Manual = Manual {
     name: "codel",
     id: 0x00F7_0203,
-    purpose: "controlled delay: drops when packets wait too long for too long",
+    purpose: "controlled delay: drops packets when the queueing delay stays above a target",
     source: "RFC 8289",
     text: "\
-One queue. The time that each packet has waited is known when it leaves. If that was more than
-the target during a whole interval, the packet at the head is dropped, then another one after
-interval/sqrt(2), then interval/sqrt(3), and so on until the wait is below the target.
+One queue. The queueing delay (sojourn) of each packet is known when it leaves. If the delay was above the
+target during a whole interval, the head packet is dropped, then another one after interval/sqrt(2), then
+interval/sqrt(3), and so on until the delay is below the target.
 
     sojourn
        |   /\\   _/\\_ drop _ drop _ drop      after the first: interval / sqrt(count)
        |__/__\\_/_______________________ target
               |<- interval ->|                -> time
 
-Defaults. Target and interval are the RFC's. With a round trip of 100 ms, one Reno transfer alone has four
-fifths of a link of 100 Mbit/s. Below 2.5 Mbit/s a full frame takes longer than the target: raise it there.
-The limit is that of `fifo`.
+Defaults. Target and interval are the RFC's. With a round-trip time of 100 ms, a single Reno transfer gets
+four fifths of a link of 100 Mbit/s. Below 2.5 Mbit/s a full frame takes longer than the target: raise it
+there. The limit is that of `fifo`.
 
-Deviations: at most 256 packets are dropped in one call, because the length of an idle gap and of
-the backlog are the senders' choice; the next call goes on. With `ecn`, a packet that can be marked
-is marked instead of dropped (the RFC leaves it to the implementer; this is what Linux does).
+Deviations: one call drops at most 256 packets, because the senders control the length of idle gaps and of
+the backlog; the next call continues. With `ecn`, an ECN-capable packet is marked instead of dropped (the
+RFC leaves it to the implementer; Linux does the same).
 
-An attacker who does not react to drops is hardly stopped: the drop rate grows with the square root
-of the drops only, so the queue fills up to its limit, and everybody waits in it. Use a discipline
-with flow queues instead.",
+An attacker who ignores drops is hardly slowed: the drop rate grows only with the square root of the number
+of drops, so the queue fills up to its limit, and all flows wait in it. Use a discipline with flow queues
+instead.",
     parameters: &[TARGET.id(1), INTERVAL.id(2), ECN.id(3), LIMIT.id(4)],
     gauges: &[
         Gauge::counter(101, "full", Unit::Packets, "packets dropped because the queue was full"),
         Gauge::counter(102, "dropped", Unit::Packets, "packets dropped by the control law"),
         Gauge::counter(103, "marked", Unit::Packets, "packets marked by the control law"),
-        Gauge::level(104, "count", Unit::Packets, "drops since the dropping state was entered"),
+        Gauge::level(104, "count", Unit::Packets, "drops since the dropping state began"),
         Gauge::level(105, "dropping", Unit::One, "1 in the dropping state, else 0"),
     ],
 };
@@ -72,7 +72,7 @@ pub(crate) const TARGET: Parameter = Parameter::new(
     "target",
     Kind::Span(Span::from_micros(1), Span::from_secs(10)),
     "5 ms",
-    "wait that is acceptable for longer than an interval; 5 to 10 % of it",
+    "acceptable standing queueing delay; 5 to 10 % of the interval",
 );
 
 /// The `interval` parameter.
@@ -88,7 +88,7 @@ pub(crate) const ECN: Parameter = Parameter::new(
     "ecn",
     Kind::Flag,
     "true",
-    "mark packets that can be marked, instead of dropping them",
+    "mark ECN-capable packets instead of dropping them",
 );
 
 /// Maximum drops in one call: idle gap and backlog are the senders' choice, not ours.
@@ -126,7 +126,7 @@ impl Control {
             return Err(SettingError::Contradiction {
                 name: "target",
                 why: format!(
-                    "a target of {} can never be missed for less than the interval of {}",
+                    "the target of {} must be less than the interval of {}",
                     control.target, control.interval
                 ),
             });

@@ -37,14 +37,14 @@ use crate::waiting::{self, Waiting};
 pub const MANUAL: Manual = Manual {
     name: "red",
     id: 0x00F7_020E,
-    purpose: "random early detection: drops more often the longer the queue is on average",
+    purpose: "random early detection: drops more packets the longer the queue is on average",
     source: "Floyd and Jacobson, ToN 1993, section 4 and Figure 2; gentle: Floyd, 2000; wait: ns-2",
     text: "\
-One queue, and an average of its length, in packets: each arrival that finds q > 0 packets waiting
-moves the average avg to (1 - weight) avg + weight q. One that finds none moves it to
-(1 - weight)^m avg, where m is the number of packets of size `mean_packet` that the link of `rate` could
-have sent since the queue became empty. Below `min_threshold` nothing is dropped. From there on the
-probability p_b grows in proportion, up to `max_probability` at `max_threshold`.
+One queue, and an average of its length, in packets: each arrival that finds q > 0 packets waiting updates
+the average avg to (1 - weight) avg + weight q. An arrival that finds an empty queue updates it to (1 -
+weight)^m avg, where m is the number of packets of size `mean_packet` that the link of `rate` could have
+sent since the queue became empty. Below `min_threshold` nothing is dropped. From there the probability p_b
+grows linearly, up to `max_probability` at `max_threshold`.
 
     p_b                          1 _ _ _ _ _ _ _ _ _ _ /|
      ^                                               /   |
@@ -55,58 +55,59 @@ probability p_b grows in proportion, up to `max_probability` at `max_threshold`.
      +-------------|-----------------------|-------------|--> avg
              min_threshold           max_threshold       2 x
 
-Above, with `gentle`, it grows on to 1 at twice `max_threshold`, and all packets are dropped from there
-on; without, all are dropped from `max_threshold` on. So that drops do not come in clusters, the
-probability that is drawn is p_a = p_b / (1 - count p_b), with the packets counted since the last drop. At
-a constant p_b all distances from 1 to 1/p_b - 1 packets between two drops are equally likely then: one
-packet of 1/(2 p_b) is lost, and each one from p_b = 1/2 on. With `wait`, none is dropped while
-count p_b < 1, and then p_a = p_b / (2 - count p_b): distances are from 1/p_b to 2/p_b - 1, and one packet
-of 1.5/p_b is lost.
+Above `max_threshold`, with `gentle`, it continues to grow to 1 at twice `max_threshold`, and from there
+all packets are dropped; without `gentle`, all are dropped from `max_threshold` on. To avoid clusters of
+drops, the probability of a drop is p_a = p_b / (1 - count p_b), where count is the number of packets since
+the last drop. At a constant p_b all distances from 1 to 1/p_b - 1 packets between two drops are then
+equally likely: one packet of 1/(2 p_b) is lost, and every packet from p_b = 1/2 on. With `wait`, no packet
+is dropped while count p_b < 1, and then p_a = p_b / (2 - count p_b): distances are from 1/p_b to 2/p_b -
+1, and one packet of 1.5/p_b is lost.
 
-Choosing parameters. A `weight` of w lets a burst of about 1/w packets pass before the average follows.
-The thresholds should be further apart than the average moves in a round-trip time; if one of them is
-0, `max_threshold` is three times `min_threshold`; if both are, they are a quarter and three quarters of
-the limit. `wait` makes drops three times rarer at the same average: ns-2 and ns-3 have it on by
-default, the paper and Linux do not have it. Switch it on to compare with published results of those
+Choosing parameters. A `weight` of w lets a burst of about 1/w packets pass before the average follows. The
+distance between the thresholds should exceed the movement of the average in a round-trip time. If one
+threshold is 0, `max_threshold` is three times `min_threshold`; if both are 0, they are a quarter and three
+quarters of the limit. `wait` makes drops three times rarer at the same average: ns-2 and ns-3 enable it by
+default, the paper and Linux do not have it. Enable it to compare with published results of those
 simulators. A wrong `rate` only makes the average fall too fast or too slowly while the queue is empty.
 
-Defaults. `weight` is the paper's; `max_probability` and `gentle` are what Floyd recommended later (1997,
-2000). The thresholds follow from the limit, which is that of `fifo`. `mean_packet` is between full frames
-and acknowledgements. `ecn` is on, because only packets of senders that asked for it are marked.
+Defaults. `weight` is the paper's; `max_probability` and `gentle` follow Floyd's later recommendations
+(1997, 2000). The thresholds follow from the limit, which is that of `fifo`. `mean_packet` is between full
+frames and acknowledgements. `ecn` is on, because only packets of ECN-capable senders are marked.
 
-Deviations: m is a whole number. When a packet that finds the queue empty is dropped, the time that has
-lowered the average already is not counted once more. A packet that finds the limit reached is dropped
-without restarting the count, because the average did not choose it. With `ecn`, a packet that can be
-marked is marked instead of dropped, but not where all are dropped (RFC 3168, section 7). Lengths are
-counted in packets only. ns-2 and ns-3 let every packet pass that finds at most one packet waiting, and
-do not restart the count where all are dropped; the paper does not say so, and we follow it.
+Deviations: m is an integer. When a packet that finds the queue empty is dropped, the idle time that has
+already lowered the average does not count again. A packet that finds the limit reached is dropped without
+a restart of the count, because the average did not select it. With `ecn`, an ECN-capable packet is marked
+instead of dropped, except where all packets are dropped (RFC 3168, section 7). Lengths are counted in
+packets only. ns-2 and ns-3 let every packet pass that finds at most one packet waiting, and do not restart
+the count where all are dropped; the paper does not say so, and we follow the paper.
 
-An attacker who does not react to drops pushes the average up until the drops match the excess. Everybody
-else loses the same share of packets and slows down, the attacker does not: RED does not distinguish
-flows. Bursts that end before the average has followed fill the queue for others without any
-early drop. Which packet is dropped cannot be foreseen.",
+An attacker who ignores drops raises the average until the drops match the excess. Other flows lose the
+same share of packets and slow down, the attacker does not: RED does not distinguish flows. Bursts that end
+before the average has followed fill the queue for others without any early drop. The dropped packet cannot
+be predicted.",
     parameters: &[
         WEIGHT.id(1),
         Parameter::new("min_threshold", Kind::Count(0, 1_000_000), "0 packets",
-            "average from which packets are dropped; 0 for a third of max_threshold, or a quarter of limit").id(2),
+            "average length from which packets are dropped; 0: a third of max_threshold, or a quarter of limit").id(2),
         Parameter::new("max_threshold", Kind::Count(0, 1_000_000), "0 packets",
-            "average with max_probability; 0 for three times min_threshold, or three quarters of limit").id(3),
+            "average length with max_probability; 0: three times min_threshold, or three quarters of limit").id(3),
         Parameter::new("max_probability", Kind::Ratio(0.0, 1.0), "0.1", "probability p_b at max_threshold").id(4),
         Parameter::new("gentle", Kind::Flag, "true",
-            "above max_threshold, whether p_b grows to 1 at twice of it, instead of being 1").id(5),
+            "above max_threshold, p_b grows to 1 at twice max_threshold instead of being 1").id(5),
         Parameter::new("wait", Kind::Flag, "false",
-            "whether no packet is dropped for 1/p_b packets after a drop").id(6),
+            "no packet is dropped for 1/p_b packets after a drop").id(6),
         ECN.id(7), RATE.id(8),
         Parameter::new("mean_packet", Kind::Bytes(Bytes(64), Bytes(65536)), "1000 B",
-            "size of the packets that are taken to pass while the queue is empty").id(9),
+            "assumed size of the packets sent while the queue is empty").id(9),
         LIMIT.id(10),
     ],
     gauges: &[
         Gauge::level(101, "average", Unit::MilliPackets,
             "average length of the queue at the latest arrival"),
-        Gauge::counter(102, "early", Unit::Packets, "packets dropped by chance"),
-        Gauge::counter(103, "forced", Unit::Packets, "packets dropped because the average was where all are dropped"),
-        Gauge::counter(104, "marked", Unit::Packets, "packets marked by chance"),
+        Gauge::counter(102, "early", Unit::Packets, "packets dropped at random"),
+        Gauge::counter(103, "forced", Unit::Packets, "packets dropped because the average was in the range where all \
+                                                      are dropped"),
+        Gauge::counter(104, "marked", Unit::Packets, "packets marked at random"),
         Gauge::counter(105, "full", Unit::Packets, "packets dropped because the queue was full"),
     ],
 };
@@ -129,7 +130,7 @@ pub(crate) const WEIGHT: Parameter = Parameter::new(
     "weight",
     Kind::Ratio(0.000_001, 1.0),
     "0.002",
-    "how far one arrival moves the average towards the queue that it finds",
+    "weight of each arrival in the average of the queue length",
 );
 
 /// Parameters.
@@ -489,11 +490,11 @@ mod tests {
         };
         assert_eq!(
             error(&[("min_threshold", 30), ("max_threshold", 30)]),
-            "`min_threshold`: the lower threshold is 30 packets, which is not below the upper one, 30"
+            "`min_threshold`: the lower threshold is 30 packets, but must be below the upper threshold of 30"
         );
         assert_eq!(
             error(&[("max_threshold", 3000)]),
-            "`max_threshold`: more than 1000 packets never wait, because limit is 1000"
+            "`max_threshold`: the threshold is 1000 packets, but must be below the limit of 1000"
         );
     }
 

@@ -27,7 +27,7 @@ pub(crate) const WHICH: Parameter = Parameter::new(
     "control",
     Kind::Word(&["tcp", "sctp", "tcp_or_sctp"]),
     "tcp",
-    "which packets are control messages: those of these transports",
+    "transport protocols whose packets are control messages",
 );
 
 /// The `limit` parameter.

@@ -37,80 +37,83 @@ pub const MANUAL: Manual = Manual {
     purpose: "protects control messages from redirect messages on the link between CE and FE",
     source: "Zhuge et al., ITJ, equations 5 to 11 and Table 1; Jiang, Tham, Ko, Computer Communications 25, 2002",
     text: "\
-For the link between a control element (CE) and a forwarding element (FE). Control messages configure the FE;
-redirect messages are packets that it hands up to the CE, and a flood of them must not drown the others.
+For the link between a control element (CE) and a forwarding element (FE). Control messages configure the
+FE; redirect messages are packets that the FE hands up to the CE, and a flood of them must not delay or
+displace control messages.
 
-Dynamic probabilistic priority based on rate and buffer. Control messages and redirect messages (all
-others) have a queue each, first in, first out. Each time the link is free and both wait, one of their heads
-is drawn. A control message of c bytes leaves before a redirect message of r bytes with the probability
+Dynamic probabilistic priority based on rate and buffer. Control messages and redirect messages (all other
+packets) have one FIFO queue each. Each time the link is free and both queues hold packets, one of the two
+head packets is drawn. A control message of c bytes leaves before a redirect message of r bytes with the
+probability
 
     p_c r / (p_c r + (1 - p_c) c)                   p_c, if they are equally long
 
-So control messages have p_c of the bytes that are sent while both wait: the bandwidth p_c B of the link's
-rate B, and redirect messages the rest. An empty queue gives its turn away.
+So control messages get the fraction p_c of the bytes that are sent while both queues hold packets: the
+bandwidth p_c B of the link's rate B; redirect messages get the rest. An empty queue yields its turn.
 
                  control   +-> rate r_c, queue x_c --> p_dp --> moves p_c
     arrivals --+-----------+                           |                      control messages have
                  redirect  +-> rate r_d, queue x_d --> p_dp: dropped          p_c of the bytes
 
-Each arrival moves the rate estimate r of its channel, with a window K of `estimate`. It finds x messages in
-its queue. Above `max_threshold` it is dropped. Between the thresholds
+Each arrival updates the rate estimate r of its channel, with a window K of `estimate`. It finds x messages
+in its queue. Above `max_threshold` it is dropped. Between the thresholds
 
     p_dp = (buffer_slope x + buffer_offset) max(0, 1 - B_i / r)         B_i: bandwidth of its channel
 
-and up to `min_threshold` p_dp = 0. A redirect message is dropped with probability p_dp. A control message is
-not, but moves p_c:
+and up to `min_threshold` p_dp = 0. A redirect message is dropped with probability p_dp. A control message
+is not dropped, but moves p_c:
 
     p_dp = 0 and p_c > 1/2    p_c = max(1/2, decay p_c)
     p_dp > threshold          p_c = min(1, p_c (1 + p_dp - threshold))
 
-With `adapt = false`, p_c stays at `share`, and the only packets dropped are those that find `limit` messages
-in their queue: probabilistic priority. Such a share may be anything from 0 to 1. With 1 a redirect message
-never leaves before a control message, which is strict priority; with 0 it is the other way round.
+With `adapt = false`, p_c stays at `share`, and only packets that find `limit` messages in their queue are
+dropped: probabilistic priority. Such a share may be anything from 0 to 1. With 1 a redirect message never
+leaves before a control message, which is strict priority; with 0 the order is reversed.
 
-With `flow_control`, redirect messages need tokens before all that: see `token_bucket`.
+With `flow_control`, redirect messages need tokens before they reach the queues: see `token_bucket`.
 
-Choosing parameters. The defaults are the paper's, for a link of 10 Mbit/s and messages of 1000 B. A control
-channel that needs less than half of the link is never in want, because p_c does not fall below 1/2.
-`min_threshold` messages wait before p_c begins to grow: keep it below what the control channel may wait
-for. With a smaller `limit`, set smaller thresholds too. A fixed share is enough where control messages never
-need more than it; what they do not need is not lost.
+Choosing parameters. The defaults are the paper's, for a link of 10 Mbit/s and messages of 1000 B. A
+control channel that needs less than half of the link always gets it, because p_c does not fall below 1/2.
+`min_threshold` messages wait before p_c begins to grow: keep it below the backlog that the control channel
+tolerates. With a smaller `limit`, set smaller thresholds as well. A fixed share is enough if control
+messages never need more than it; redirect messages use the unused part.
 
 Deviations and readings. In the paper, p_c is the probability that a control message is served, and all
-messages are equally long. Here p_c is a share of bytes, as equation 8 needs it, which compares rates with
-p_c B: beside long redirect messages, short control messages had much less than that, and were lost while
-p_c fell. At equal lengths both are the same. The text says that p_c is 1/2 when service begins, its Table 1
-says 0.8: we start at `share`. Table 1 is damaged: K = 20 ms is our reading, as are 75 and 25 for the
-thresholds. The text leaves x = max_threshold open: it belongs to the range between. A control message that
-is dropped above `max_threshold` does not move p_c, as the text has it; one that is dropped at `limit` has
-moved it. The text raises p_c when control messages come faster than their bandwidth \"or\" when little
-buffer is left; equation 9 multiplies the two probabilities, and so do we: p_c grows, and redirect messages
-are dropped, only while they come too fast and wait too long at once. (buffer_slope x + buffer_offset)
-counts as 1 if it is more. Bytes are those of layer 2. When p_c has come to 1 and control messages always
-wait, no redirect message leaves, as the text says. Jiang et al. have any number of queues, each with a
-probability; we have two.
+messages are equally long. Here p_c is a share of bytes, as required by equation 8, which compares rates
+with p_c B: with the paper's definition, short control messages got much less than that in competition with
+long redirect messages, and were lost while p_c fell. At equal lengths both definitions agree. The text
+says that p_c is 1/2 when service begins, its Table 1 says 0.8: we start at `share`. Table 1 is damaged: K
+= 20 ms is our reading, as are the thresholds 75 and 25. The text leaves x = max_threshold open: here it
+belongs to the range between the thresholds. A control message that is dropped above `max_threshold` does
+not move p_c, as in the text; a control message that is dropped at `limit` has moved it. The text raises
+p_c when control messages arrive faster than their bandwidth \"or\" when little buffer is left; equation 9
+multiplies the two probabilities, and so do we: p_c grows, and redirect messages are dropped, only while
+the rate and the queue are both too high. (buffer_slope x + buffer_offset) counts as 1 if it is more. Bytes
+are those of layer 2. When p_c has reached 1 and control messages always wait, no redirect message leaves,
+as in the text. Jiang et al. have any number of queues, each with a probability; we have two.
 
-An attacker among the redirect messages takes from them only. But p_dp is the same for all of them: a sender
-of ten times as much keeps ten times as much. It is the product of two probabilities, and less than
-what would hold the rate: a flood fills its queue up to `max_threshold`. An attacker whose packets pass for
-control messages drives p_c to 1 and shuts redirect messages out, or takes up to a fixed share from everybody
-else: let only the control element's addresses in. Nobody can foresee which queue is served next.",
+An attacker among the redirect messages takes bandwidth only from redirect messages. But p_dp is the same
+for all of them: a sender of ten times as much keeps ten times as much. It is the product of two
+probabilities, and less than the probability that would limit the rate: a flood fills its queue up to
+`max_threshold`. An attacker whose packets are classified as control messages drives p_c to 1 and shuts out
+redirect messages, or takes up to a fixed share from everybody else: permit only the control element's
+addresses. The next queue to be served cannot be predicted.",
     parameters: &[
         WHICH.id(1), SHARE.id(2),
         Parameter::new("adapt", Kind::Flag, "true",
-            "whether p_c moves, and redirect messages are dropped before their queue is full").id(3),
+            "p_c adapts, and redirect messages are dropped before their queue is full").id(3),
         Parameter::new("buffer_slope", Kind::Ratio(0.0, 1.0), "0.0127",
-            "A: what each message in the queue adds to the drop probability by buffer").id(4),
+            "A: increase of the drop probability by buffer for each message in the queue").id(4),
         Parameter::new("buffer_offset", Kind::Ratio(0.0, 1.0), "0",
-            "B: what the drop probability by buffer has besides").id(5),
+            "B: constant part of the drop probability by buffer").id(5),
         Parameter::new("threshold", Kind::Ratio(0.0, 1.0), "0.011",
-            "p_th: p_dp of a control message above which p_c grows").id(6),
+            "p_th: value of p_dp for a control message above which p_c grows").id(6),
         Parameter::new("decay", Kind::Ratio(0.0, 1.0), "0.995",
-            "lambda_p: p_c is multiplied by it at each control message while p_dp is 0").id(7),
+            "lambda_p: factor applied to p_c at each control message while p_dp is 0").id(7),
         Parameter::new("estimate", Kind::Span(Span::from_micros(10), Span::from_secs(100)), "20 ms",
             "K: window of the rate estimates").id(8),
         Parameter::new("max_threshold", Kind::Count(0, 1_000_000), "75 packets",
-            "messages in a queue above which all that come are dropped").id(9),
+            "messages in a queue above which all arrivals are dropped").id(9),
         MIN_THRESHOLD.id(10), LIMIT.id(11), RATE.id(12), FLOW_CONTROL.id(13), COMMITTED.id(14),
         EXCESS.id(15), BURST.id(16),
     ],
@@ -151,7 +154,7 @@ const SHARE: Parameter = Parameter::new(
     "share",
     Kind::Ratio(0.0, 1.0),
     "0.8",
-    "p_c, the share of the bytes that control messages have while both queues wait; with adapt, to begin with",
+    "p_c, the share of bytes for control messages while both queues hold packets; with adapt, its initial value",
 );
 
 const MIN_THRESHOLD: Parameter = Parameter::new(

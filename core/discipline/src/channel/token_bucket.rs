@@ -32,39 +32,40 @@ pub const MANUAL: Manual = Manual {
     source: "Zhuge et al., ITJ, flow control LFB, equations 12 and 13; RFC 2698 for the buckets",
     text: "\
 The forwarding element's half of flow control between one control element and many forwarding elements:
-what the forwarding elements redirect to the control element must not fill its link. Control messages
-pass untouched. A redirect message passes if there are tokens for its bytes, and is dropped otherwise.
+packets that the forwarding elements redirect to the control element must not fill its link. Control
+messages pass unchanged. A redirect message passes if there are tokens for its bytes, and is dropped
+otherwise.
 
     control messages ----------------------------------+
                                                        +--> [ | | | ] --> link
     redirect messages --> two buckets -- enough? ------+
                                              \\ no: dropped
 
-Both buckets are `burst` deep. One fills at `committed`, which the control element keeps free for
-this forwarding element at any time (B_c/T_s of the paper); the other one at `excess` (B_e), which is more
-while other forwarding elements need less than theirs. A message that finds too little in the second bucket is
-dropped. One that finds enough in both takes from both, and counts as committed; one that finds enough in
-the second only takes from that, and counts as excess. An `excess` below the committed rate counts as that:
-no extra.
+Both buckets are `burst` deep. One fills at `committed`, the rate that the control element always reserves
+for this forwarding element (B_c/T_s of the paper); the other fills at `excess` (B_e), which is higher
+while other forwarding elements need less than their part. A message that finds too few tokens in the
+second bucket is dropped. A message that finds enough in both takes tokens from both, and counts as
+committed; a message that finds enough only in the second takes tokens only from that, and counts as
+excess. An `excess` below the committed rate counts as the committed rate: no extra.
 
 Without `flow_control`, all messages pass, and only their bytes are counted. A controller that computes
-both rates for all its forwarding elements is `flow_control` of the control element; it may change them at any
-time, and the tokens stay. `dppbrb` has the same buckets before its two queues.
+both rates for all its forwarding elements is `flow_control` of the control element; it may change them at
+any time, and the tokens stay. `dppbrb` has the same buckets before its two queues.
 
-Choosing parameters. The burst should let jitter pass; the bursts of all forwarding elements together should
-fit the queue of the control element's link. A message longer than the burst never passes.
+Choosing parameters. The burst should let jitter pass; the bursts of all forwarding elements together
+should fit the queue of the control element's link. A message longer than the burst never passes.
 
-Defaults. `committed` is the paper's example: five forwarding elements share what 100 Mbit/s leave beside 5
-Mbit/s of control messages for each. `burst` is ten full packets, 8 ms at that rate. The limit is that of
-`fifo`.
+Defaults. `committed` is the paper's example: five forwarding elements share the part of 100 Mbit/s that
+remains after 5 Mbit/s of control messages for each. `burst` is ten full packets, 8 ms at that rate. The
+limit is that of `fifo`.
 
 Deviations: the paper fills B_c tokens at once every T_s (1.5 s); such a bucket lets 22.5 Mbit pass at full
-speed, which is far more than any queue before the control element holds. Ours fills continuously. The
-paper does not say what becomes of the difference between B_c and B_e; RFC 2698 does.
+speed, far more than any queue before the control element holds. Ours fills continuously. The paper does
+not specify what happens with the difference between B_c and B_e; RFC 2698 does.
 
-An attacker at one forwarding element gets `excess` through, no more, and takes it from the other redirect
-messages there: senders are not distinguished. An attacker whose packets pass for control messages is not
-limited at all.",
+An attacker at one forwarding element gets at most `excess` through, and takes it from the other redirect
+messages there: senders are not distinguished. An attacker whose packets are classified as control messages
+is not limited at all.",
     parameters: &[
         WHICH.id(1), FLOW_CONTROL.id(2), COMMITTED.id(3), EXCESS.id(4), BURST.id(5), LIMIT.id(6),
     ],
@@ -87,7 +88,7 @@ pub(crate) const FLOW_CONTROL: Parameter = Parameter::new(
     "flow_control",
     Kind::Flag,
     "false",
-    "whether redirect messages need tokens",
+    "redirect messages need tokens",
 );
 
 /// The rate of the first bucket.
@@ -95,7 +96,7 @@ pub(crate) const COMMITTED: Parameter = Parameter::new(
     "committed",
     Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
     "15 Mbit",
-    "rate of redirect messages that passes at any time",
+    "rate of redirect messages that always passes",
 );
 
 /// The rate of the second bucket.
@@ -120,7 +121,7 @@ pub(crate) const GAUGES: [Gauge; 4] = [
         101,
         "redirect_bytes",
         Unit::Bytes,
-        "bytes of redirect messages that came, dropped ones included",
+        "bytes of redirect messages that arrived, including dropped messages",
     ),
     Gauge::counter(
         102,
@@ -132,7 +133,7 @@ pub(crate) const GAUGES: [Gauge; 4] = [
         103,
         "excess",
         Unit::Packets,
-        "redirect messages beyond it that passed",
+        "redirect messages beyond the committed rate that passed",
     ),
     Gauge::counter(
         104,

@@ -24,12 +24,13 @@ use crate::waiting::{Service, Waiting};
 pub const MANUAL: Manual = Manual {
     name: "class_weights",
     id: 0x00F7_0202,
-    purpose: "a queue for each class of traffic, with shares by weight: what routers offer as CBQ or WFQ",
+    purpose: "a queue for each class of traffic, with shares by weight: known in routers as CBQ or WFQ",
     source: "Floyd and Jacobson, ToN 1995; Goyal, Vin, Cheng, ToN 1997; Linux HTB without its rates",
     text: "\
-The operator says which classes there are. A packet is of the first class whose words all hold for it. Each
-class has one queue, first in, first out. Under load a class gets the part of the link that its weight is of
-the weights of all classes that have packets; what a class does not use, the others borrow by their weights.
+The operator defines the classes. A packet belongs to the first class whose words all match it. Each class
+has one FIFO queue. Under load a class gets a part of the link in proportion to its weight among the
+weights of all classes that have packets; the other classes borrow the unused part of a class by their
+weights.
 
     first match:  to 10.0.1.0/24  --> [ | | ]    weight 3 --+
                   tcp             --> [ | | | ]  weight 2 --+--> least start tag --> link
@@ -39,29 +40,29 @@ the weights of all classes that have packets; what a class does not use, the oth
 
     classes = \"to 10.0.1.0/24 tcp = 3, udp port 53 = 2, from 2001:db8::/32 = 2, rest = 1\"
 
-The words of a match are `tcp`, `udp`, `icmp`, `icmpv6` or `protocol N`; `from` and `to` with a network or an
-address; `port` with a port or a range, of source or destination; `queue` with a number from 1 to 255, for the
-packets for which a rule of flexible packet forwarding names that queue. All words of a match must hold. A
-fragment has no ports here, not even the first one. The last class is `rest`, which is all other packets. A
-class to which one before it leaves nothing, and words that never hold together, are errors.
+The words of a match are `tcp`, `udp`, `icmp`, `icmpv6` or `protocol N`; `from` and `to` with a network or
+an address; `port` with a port or a range, of source or destination; `queue` with a number from 1 to 255,
+for packets to which a rule of flexible packet forwarding assigns that queue. All words of a match must
+apply. Fragments, even the first one, have no ports here. The last class is `rest`, which contains all
+other packets. A class that can never match because of earlier classes, and words that contradict each
+other, are errors.
 
-A packet that finds `limit` packets of its class is dropped. The gauges `class_0` and `full_0` count for the
-first class of the list, and so on.
+A packet that finds `limit` packets of its class is dropped. The gauges `class_0` and `full_0` count for
+the first class of the list, and so on.
 
-Defaults. TCP and UDP get half of the link each, so that neither starves the other one; it is a beginning,
-write your own classes. With 500 packets each, two classes hold as much as the default `fifo`.
+Defaults. TCP and UDP get half of the link each, so that neither starves the other; this is a starting
+point, write your own classes. With 500 packets each, two classes hold as much as the default `fifo`.
 
-Deviations: one level of classes, no rates and no ceilings of their own: the port paces, and classes share
-what it has by weight (in Linux, HTB with a common rate, or DRR with a filter). New weights hold from the next
-packet on. When the matches change, the packets held leave before all others, and `class_n` and `full_n` go on
-counting for the class that is the nth now. Until those are fewer than all classes together may hold, no class
-takes more.
+Deviations: one level of classes, without rates or ceilings of their own: the port paces, and classes share
+its rate by weight (in Linux, HTB with a common rate, or DRR with a filter). New weights apply from the
+next packet on. When the matches change, the queued packets leave before all others, and `class_n` and
+`full_n` continue to count for the class that is now the nth. Until fewer of those packets are left than
+all classes together may hold, no class accepts more.
 
-An attacker takes the whole of the class that its packets match, and no more: who shares it
-loses as in a plain queue. An attacker chooses the class if it goes by port or protocol, and can choose the
-source address too, where it is not checked, and among the queues of the rules if it may send FPF packets.
-Only the destination is given. Classes by address hold back a flood that comes from elsewhere, or goes
-elsewhere.",
+An attacker gets all of the class that its packets match, and no more: other flows of that class lose as in
+a plain queue. An attacker can choose the class if it depends on port or protocol, on the source address
+where it is not checked, or on the queue of a rule if it may send FPF packets. It cannot choose the
+destination. Classes by address confine a flood that comes from elsewhere, or goes elsewhere.",
     parameters: &[
         CLASSES.id(1),
         Parameter::new("limit", Kind::Count(1, 62_500), "500 packets", "maximum packets held, in each class").id(2),
@@ -81,7 +82,7 @@ const CLASSES: Parameter = Parameter::new(
     "classes",
     Kind::Text(1000),
     "tcp = 1, udp = 1, rest = 1",
-    "the classes with their weights, in the order in which a packet is held against them",
+    "classes with their weights, in the order in which packets are matched",
 );
 
 /// Gauge names: packets that arrived in each class.
@@ -104,11 +105,15 @@ const GAUGES: [Gauge; 2 * CLASSES_MAX] = {
     let mut class = 0;
     while class < CLASSES_MAX {
         let full = CLASSES_MAX + class;
-        gauges[class] = packets(101 + class, CAME[class], "packets that came to this class");
+        gauges[class] = packets(
+            101 + class,
+            CAME[class],
+            "packets that arrived for this class",
+        );
         gauges[full] = packets(
             101 + full,
             FULL[class],
-            "packets dropped because it was full",
+            "packets dropped because the queue of this class was full",
         );
         class += 1;
     }
@@ -397,7 +402,7 @@ mod tests {
     fn an_error_names_its_place() {
         let given = weir_base::setting::Scalar::Text("tcp = 1, udp 2, rest = 1".into());
         let error = crate::Spec::check(MANUAL.name, [("classes", &given)]).unwrap_err();
-        let text = "`classes`: `udp 2` at character 10 is not a match and a weight, like `udp port 53 = 2`";
+        let text = "`classes`: `udp 2` at character 10 is not a match with a weight, like `udp port 53 = 2`";
         assert_eq!(error.to_string(), text);
     }
 

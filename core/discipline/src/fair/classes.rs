@@ -61,16 +61,22 @@ impl Classes {
         let mut classes: Vec<Rule> = Vec::new();
         for part in text.split(',') {
             if classes.last().is_some_and(|rule| rule.terms.is_empty()) {
-                return Err(reader.at(part, "comes after `rest`, which leaves no packet for it"));
+                return Err(reader.at(part, "comes after `rest`, which matches every packet"));
             }
             let rule = reader.rule(part)?;
             if let Some(n) = classes.iter().position(|other| other.takes_all_of(&rule)) {
-                let why = format!("matches nothing that class {} leaves to it", n + 1);
+                let why = format!(
+                    "never matches, because class {} takes all of its packets",
+                    n + 1
+                );
                 return Err(reader.at(part, &why));
             }
             classes.push(rule);
             if classes.len() > CLASSES_MAX {
-                return Err(reader.at(part, &format!("is more than {CLASSES_MAX} classes")));
+                return Err(reader.at(
+                    part,
+                    &format!("exceeds the maximum of {CLASSES_MAX} classes"),
+                ));
             }
         }
         if classes.last().is_none_or(|rule| !rule.terms.is_empty()) {
@@ -190,9 +196,7 @@ impl Network {
         }
         let mask = u128::MAX.checked_shl(128 - length).unwrap_or(0);
         if bits & !mask != 0 {
-            return Err(
-                "is an address within a network, not a network: it has bits behind its length",
-            );
+            return Err("is not a network: address bits beyond the prefix length are set");
         }
         Ok(Self { family, bits, mask })
     }
@@ -212,7 +216,7 @@ impl Reader<'_> {
 
     fn rule(&self, part: &str) -> Result<Rule, String> {
         let Some((words, weight)) = part.split_once('=') else {
-            return Err(self.at(part, "is not a match and a weight, like `udp port 53 = 2`"));
+            return Err(self.at(part, "is not a match with a weight, like `udp port 53 = 2`"));
         };
         let range = 1..=WEIGHT_MAX;
         let number = weight.trim().parse().ok();
@@ -225,13 +229,16 @@ impl Reader<'_> {
         while let Some(word) = left.next() {
             if word == REST {
                 if words.trim() != REST {
-                    return Err(self.at(words, "has more words than `rest`, which stands alone"));
+                    return Err(self.at(
+                        words,
+                        "has other words besides `rest`, which must be the only one",
+                    ));
                 }
                 return Ok(Rule { terms, weight });
             }
             let term = self.term(word, &mut left)?;
             if !terms.iter().all(|other| term.agrees_with(other)) {
-                let why = "never holds together with the words before it";
+                let why = "contradicts the words before it";
                 return Err(self.at(word, why));
             }
             terms.push(term);
@@ -258,12 +265,12 @@ impl Reader<'_> {
                 .chain([REST]);
             let hint = match nearest(word, known.clone()) {
                 near @ Some(_) => did_you_mean(near),
-                None => format!(": those are {}", known.collect::<Vec<_>>().join(", ")),
+                None => format!("; permitted are {}", known.collect::<Vec<_>>().join(", ")),
             };
             return Err(self.at(word, &format!("is not a word of a match{hint}")));
         }
         let Some(value) = left.next() else {
-            return Err(self.at(word, "needs a value behind it"));
+            return Err(self.at(word, "needs a value after it"));
         };
         let network = || Network::parse(value).map_err(|why| self.at(value, why));
         match word {
@@ -279,7 +286,7 @@ impl Reader<'_> {
             },
             _ => ports(value)
                 .map(|(first, last)| Term::Port(first, last))
-                .ok_or_else(|| self.at(value, "is not a port like 53, or a range like 5000-5999")),
+                .ok_or_else(|| self.at(value, "is not a port like 53 or a range like 5000-5999")),
         }
     }
 }
@@ -358,15 +365,15 @@ mod tests {
             ),
             (
                 "tcp, rest = 1",
-                "`tcp` at character 1 is not a match and a weight, like `udp port 53 = 2`",
+                "`tcp` at character 1 is not a match with a weight, like `udp port 53 = 2`",
             ),
             (
                 "rest = 1, tcp = 1",
-                "`tcp = 1` at character 11 comes after `rest`, which leaves no packet for it",
+                "`tcp = 1` at character 11 comes after `rest`, which matches every packet",
             ),
             (
                 "to = 1, rest = 1",
-                "`to` at character 1 needs a value behind it",
+                "`to` at character 1 needs a value after it",
             ),
             (
                 "to 10.0.0.0/33 = 1, rest = 1",
@@ -374,15 +381,15 @@ mod tests {
             ),
             (
                 "to 10.0.1.5/24 = 1, rest = 1",
-                "`10.0.1.5/24` at character 4 is an address within a network, not a network: it has bits behind its length",
+                "`10.0.1.5/24` at character 4 is not a network: address bits beyond the prefix length are set",
             ),
             (
                 "port 70000 = 1, rest = 1",
-                "`70000` at character 6 is not a port like 53, or a range like 5000-5999",
+                "`70000` at character 6 is not a port like 53 or a range like 5000-5999",
             ),
             (
                 "port 9-8 = 1, rest = 1",
-                "`9-8` at character 6 is not a port like 53, or a range like 5000-5999",
+                "`9-8` at character 6 is not a port like 53 or a range like 5000-5999",
             ),
             (
                 "protocol 300 = 1, rest = 1",
@@ -394,39 +401,39 @@ mod tests {
             ),
             (
                 "queue 1 queue 2 = 1, rest = 1",
-                "`queue` at character 9 never holds together with the words before it",
+                "`queue` at character 9 contradicts the words before it",
             ),
             (
                 "tcp = 1, tcp = 2, rest = 1",
-                "`tcp = 2` at character 10 matches nothing that class 1 leaves to it",
+                "`tcp = 2` at character 10 never matches, because class 1 takes all of its packets",
             ),
             (
                 "tcp from 10.0.0.0/8 = 1, from 10.0.0.0/8 tcp = 2, rest = 1",
-                "`from 10.0.0.0/8 tcp = 2` at character 26 matches nothing that class 1 leaves to it",
+                "`from 10.0.0.0/8 tcp = 2` at character 26 never matches, because class 1 takes all of its packets",
             ),
             (
                 "udp = 1, tcp = 1, tcp port 80 = 2, rest = 1",
-                "`tcp port 80 = 2` at character 19 matches nothing that class 2 leaves to it",
+                "`tcp port 80 = 2` at character 19 never matches, because class 2 takes all of its packets",
             ),
             (
                 "to 10.0.0.0/8 port 1-99 = 1, port 80 to 10.1.0.0/16 = 2, rest = 1",
-                "`port 80 to 10.1.0.0/16 = 2` at character 30 matches nothing that class 1 leaves to it",
+                "`port 80 to 10.1.0.0/16 = 2` at character 30 never matches, because class 1 takes all of its packets",
             ),
             (
                 "tcp udp = 1, rest = 1",
-                "`udp` at character 5 never holds together with the words before it",
+                "`udp` at character 5 contradicts the words before it",
             ),
             (
                 "to 10.0.0.0/24 to 10.0.1.0/24 = 1, rest = 1",
-                "`to` at character 16 never holds together with the words before it",
+                "`to` at character 16 contradicts the words before it",
             ),
             (
                 "from 10.0.0.0/24 to ::/0 = 1, rest = 1",
-                "`to` at character 18 never holds together with the words before it",
+                "`to` at character 18 contradicts the words before it",
             ),
             (
                 "tcp rest = 1",
-                "`tcp rest` at character 1 has more words than `rest`, which stands alone",
+                "`tcp rest` at character 1 has other words besides `rest`, which must be the only one",
             ),
             (
                 " = 1, rest = 1",
@@ -434,7 +441,7 @@ mod tests {
             ),
             (
                 "",
-                "`` at character 1 is not a match and a weight, like `udp port 53 = 2`",
+                "`` at character 1 is not a match with a weight, like `udp port 53 = 2`",
             ),
         ];
         for (text, expected) in cases {
@@ -442,7 +449,10 @@ mod tests {
         }
         let many: Vec<_> = (1..=16).map(|port| format!("port {port} = 1")).collect();
         let error = Classes::parse(&(many.join(", ") + ", rest = 1")).unwrap_err();
-        assert!(error.ends_with("is more than 16 classes"), "{error}");
+        assert!(
+            error.ends_with("exceeds the maximum of 16 classes"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -28,31 +28,31 @@ pub const MANUAL: Manual = Manual {
     purpose: "deficit round robin: equal bytes for each flow",
     source: "Shreedhar and Varghese, SIGCOMM 1995, section 3",
     text: "\
-Flows are hashed to queues. The queues with packets take turns: a turn adds the quantum to the
-queue's deficit, and the queue sends as long as the packet at its head fits the deficit. What is
-left is kept for the next turn; a queue that runs empty loses it. A packet costs constant time if
-the quantum is at least a full frame, else up to (frame / quantum) turns of all queues.
+Flows are hashed to queues. The queues with packets take turns: a turn adds the quantum to the queue's
+deficit, and the queue sends while its head packet fits the deficit. The remainder is kept for the next
+turn; a queue that runs empty loses it. A packet costs constant time if the quantum is at least a full
+frame, otherwise up to (frame / quantum) turns of all queues.
 
     flow hash --+-> [ | | ]   deficit 200  --+
                 +-> [ ]       deficit 0      +--> round robin --> link
                 +-> [ | | | ] deficit 1400 --+
 
-When the limit is reached, the longest queue (by bytes) loses the packet at its head.
+When the limit is reached, the longest queue (by bytes) loses its head packet.
 
-Defaults. A quantum of one full frame lets each queue send at least one packet in a turn. 1024 queues are as
-many as in Linux's fq_codel: among 38 flows that are active at a time, two share a queue with a probability of
-one half. The limit is that of `fifo`, for all queues together.
+Defaults. A quantum of one full frame lets each queue send at least one packet in a turn. 1024 queues are
+as many as in Linux's fq_codel: among 38 simultaneously active flows, two share a queue with a probability
+of one half. The limit is that of `fifo`, for all queues together.
 
-Deviations: the packet lost is the longest queue's oldest, not its latest, because a sender hears
-of it sooner. A change of `key` or `buckets` lets the packets held leave before all others, so
-that a flow stays in order.
+Deviations: the longest queue loses its oldest packet, not its latest, because the sender notices the loss
+sooner. After a change of `key` or `buckets` the queued packets leave before all others, so that a flow
+stays in order.
 
-An attacker with one flow gets one share. With as many flows as there are queues it gets nearly
-everything: fairness among flows is no fairness among people. `key = \"source\"` counts senders,
-as far as their addresses can be believed. Buckets cannot be aimed at: the hash is keyed.",
+An attacker with one flow gets one share. With as many flows as there are queues it gets nearly everything:
+fairness among flows is not fairness among people. `key = \"source\"` counts senders, if their addresses can
+be trusted. An attacker cannot aim at a bucket: the hash is keyed.",
     parameters: &[KEY.id(1), BUCKETS.id(2), QUANTUM.id(3), LIMIT.id(4)],
     gauges: &[
-        Gauge::counter(101, "longest_flow", Unit::Packets, "packets that the longest queue lost to make room"),
+        Gauge::counter(101, "longest_flow", Unit::Packets, "packets dropped from the longest queue to make room"),
         Gauge::level(102, "active", Unit::One, "queues that hold packets or wait for a turn"),
     ],
 };

@@ -27,28 +27,28 @@ pub const MANUAL: Manual = Manual {
     purpose: "flow queues with controlled delay, new flows first",
     source: "RFC 8290; Linux sch_fq_codel",
     text: "\
-Flows are hashed to queues, and each queue is under CoDel. A queue that was idle enters the list of
-new flows, which is served before the list of old ones; when its quantum is used, it goes to the
-end of the old ones. So a flow that sends less than a quantum per round waits for nobody.
+Flows are hashed to queues, and each queue is under CoDel. A queue that was idle enters the list of new
+flows, which is served before the list of old flows; when its quantum is used up, it moves to the end of
+the old flows. So a flow that sends less than a quantum per round waits for nobody.
 
     flow hash --+-> [ | | ] CoDel --+--> new flows --+
                 +-> [ ]     CoDel --+                +--> link
                 +-> [ | | ] CoDel --+--> old flows --+
 
-When the limit is reached, the longest queue loses up to `drop_batch` packets from its head, but
-not more than half of its packets.
+When the limit is reached, the longest queue loses up to `drop_batch` packets from its head, but at most
+half of its packets.
 
-Defaults. All of them are RFC 8290's, section 5.2. The limit is for all queues together: a flood that nothing
-slows fills it, with 1.3 s of full frames at 100 Mbit/s, and waits in it itself.
+Defaults. All of them are RFC 8290's, section 5.2. The limit is for all queues together: an unresponsive
+flood fills it, with 1.3 s of full frames at 100 Mbit/s, and waits in it itself.
 
-Deviations: the longest queue is found in constant time, to the nearest 256 bytes, where Linux walks
-over all queues. CoDel's test whether a full frame is left uses the flow's own queue (as
-RFC 8289 reads), where Linux uses the sum of all. A change of `key` or `flows` lets the packets
-held leave before all others, unjudged, so that a flow stays in order.
+Deviations: the longest queue is found in constant time, to the nearest 256 bytes, where Linux scans all
+queues. CoDel's test whether a full frame is left uses the flow's own queue (our reading of RFC 8289),
+where Linux uses the sum of all. After a change of `key` or `flows` the queued packets leave before all
+others, without AQM, so that a flow stays in order.
 
-An attacker with one flow gets one share and its own delay. With as many flows as queues it gets
-nearly everything; with a new flow for each packet it is always a new flow, and goes first:
-`key = \"source\"` helps if the addresses can be believed, `lru_fq` if they cannot.",
+An attacker with one flow gets one share and its own delay. With as many flows as queues it gets nearly
+everything; with a new flow for each packet it is always a new flow, and goes first: `key = \"source\"` helps
+if addresses can be trusted, `lru_fq` if they cannot.",
     parameters: &[
         KEY.id(1), FLOWS.id(2), TARGET.id(3), INTERVAL.id(4), ECN.id(5), QUANTUM.id(6),
         Parameter::new("drop_batch", Kind::Count(1, 1024), "64 packets",
@@ -56,7 +56,7 @@ nearly everything; with a new flow for each packet it is always a new flow, and 
         LIMIT.id(8),
     ],
     gauges: &[
-        Gauge::counter(101, "longest_flow", Unit::Packets, "packets that the longest queue lost to make room"),
+        Gauge::counter(101, "longest_flow", Unit::Packets, "packets dropped from the longest queue to make room"),
         Gauge::counter(102, "dropped", Unit::Packets, "packets dropped by the control law"),
         Gauge::counter(103, "marked", Unit::Packets, "packets marked by the control law"),
         Gauge::counter(104, "new_flows", Unit::One, "times that an idle queue became a new flow"),

@@ -38,54 +38,55 @@ pub const MANUAL: Manual = Manual {
     purpose: "fair between hosts, then between each host's flows, with controlled delay",
     source: "Hoiland-Jorgensen, Taht, Morton, Piece of CAKE, LANMAN 2018; Linux sch_cake",
     text: "\
-Each flow has a queue of its own. A queue is busy while it holds packets beyond its turn, and a host's
-load is the number of its busy queues. A byte of a flow costs as much as its host's load, so all flows
-of a host together cost what the one flow of another host does. Flows that send less than their share
-find the virtual time ahead of their tags, and go first. `hosts` says which hosts are fair to each other:
-those that send, those that receive, or both, where the greater of the two loads counts. The words with
-`prefix` count a network as one host, /24 of IPv4 and /56 of IPv6.
+Each flow has its own queue. A queue is busy while it holds packets beyond its turn, and a host's load is
+the number of its busy queues. A byte of a flow costs as much as its host's load, so all flows of a host
+together get as much as the single flow of another host. Flows that send less than their share find the
+virtual time ahead of their tags, and go first. `hosts` selects the hosts that are fair to each other:
+senders, receivers, or both, where the greater of the two loads counts. The values with `prefix` count a
+network as one host, /24 of IPv4 and /56 of IPv6.
 
     host a: 3 flows   [ | | ] [ | | ] [ | ]    a third of a's half each
     host b: 1 flow    [ | | | | ]              b's half
 
-A flow's queue is found in a set of eight: two flows share a queue only if all eight are taken. Each queue
-is under COBALT, that is CoDel with BLUE beside it: while a queue overflows, BLUE's drop probability rises
-by 1/256 in each `target`, whether packets can be marked or not, and it falls by 1/4096 in each `target` in
-which the queue is empty. Until it is zero, the queue stays with its flow. The last packet of a queue is not
-dropped by BLUE. When the limit is reached, the longest queue (by bytes) loses the packet at its head.
+A flow's queue is found in a set of eight: two flows share a queue only if all eight are in use. Each queue
+is under COBALT, which is CoDel combined with BLUE: while a queue overflows, BLUE's drop probability rises
+by 1/256 in each `target`, whether packets are ECN-capable or not, and it falls by 1/4096 in each `target`
+in which the queue is empty. Until it is zero, the queue stays with its flow. BLUE does not drop the last
+packet of a queue. When the limit is reached, the longest queue (by bytes) loses its head packet.
 
-Put it at the uplink with `hosts = \"source\"`, at the way to the local network with `\"destination\"`.
-`\"both\"` is for everything between.
+Use `hosts = \"source\"` at the uplink, and `\"destination\"` at the port to the local network. `\"both\"` is for
+all other places.
 
 Defaults. Target, interval and the number of queues are CAKE's for the Internet, and `\"both\"` is its
 triple-isolate. The limit is that of `fq_codel`.
 
 Deviations from CAKE: the scheduler is start-time fair queueing, not deficit round robin with a quantum
-divided by the load, because then one packet of a host with a thousand flows takes a thousand turns; here it
-takes the logarithm of the flows on average (queues that ran empty leave when their tag is the least, at worst
-all of them in one call), and there is no `quantum`. CoDel is that of RFC 8289. A flow whose queue was taken
-by others stays with the queue that it shares until that is empty, so that it keeps its order, which CAKE does
-not. The limit counts packets. There is no shaper (the port paces), no DiffServ, no ACK filter, and no look
-behind NAT. A change of `hosts` or `flows` lets the packets held leave before all others, unjudged.
+divided by the load, because there one packet of a host with a thousand flows takes a thousand turns. Here
+a packet takes on average time logarithmic in the number of flows (empty queues are removed when their tag
+is the least, at worst all of them in one call), and there is no `quantum`. CoDel is that of RFC 8289. A
+flow whose queue was taken by others stays in the shared queue until that is empty, and so keeps its order,
+unlike in CAKE. The limit counts packets. There is no shaper (the port paces), no DiffServ, no ACK filter,
+and no NAT lookup. After a change of `hosts` or `flows` the queued packets leave before all others, without
+AQM.
 
-An attacker with one address gets one host's share, while there are queues and places for all packets. With
-more flows waiting than there are queues it takes them all: new flows of others share one with its flows, and
-wait and are dropped there. With many queues of small packets it fills `limit`, and the longest queue by bytes
-is an honest one then. Against that, set `flows = 65536` and `limit = \"100000 packets\"`. With forged
-addresses an attacker is as many hosts as it likes, until the queues are all taken; then flows share queues,
-and all fare alike. With IPv6 it has addresses enough without forging: use the words with `prefix`. In
-`\"both\"` it makes its victim's load greater by sending much to it from many ports, and so takes from what
-else goes there.",
+An attacker with one address gets one host's share, while there are free queues and room for all packets.
+With more waiting flows than queues it takes them all: new flows of others share a queue with its flows,
+and wait and are dropped there. With many queues of small packets it fills `limit`, and the longest queue
+by bytes is then an honest one. Against that, set `flows = 65536` and `limit = \"100000 packets\"`. With
+forged addresses an attacker counts as many hosts, until all queues are in use; then flows share queues,
+and all fare alike. With IPv6 an attacker has enough addresses without forging: use the values with
+`prefix`. With `\"both\"` it raises its victim's load by sending much traffic to it from many ports, and so
+takes bandwidth from the victim's other traffic.",
     parameters: &[HOSTS.id(1), FLOWS.id(2), TARGET.id(3), INTERVAL.id(4), ECN.id(5), LIMIT.id(6)],
     gauges: &[
-        Gauge::counter(101, "longest_flow", Unit::Packets, "packets that the longest queue lost to make room"),
+        Gauge::counter(101, "longest_flow", Unit::Packets, "packets dropped from the longest queue to make room"),
         Gauge::counter(102, "dropped", Unit::Packets, "packets dropped by CoDel"),
         Gauge::counter(103, "marked", Unit::Packets, "packets marked by CoDel"),
         Gauge::counter(104, "blue", Unit::Packets, "packets dropped by BLUE"),
         Gauge::counter(105, "shared", Unit::Packets,
-            "packets that came to a queue of another flow, because all of their set were taken"),
+            "packets that joined a queue of another flow, because all queues of the set were in use"),
         Gauge::level(106, "active", Unit::One, "queues that hold packets, or have held some since their last turn"),
-        Gauge::level(107, "busy", Unit::One, "queues that count in their hosts' load"),
+        Gauge::level(107, "busy", Unit::One, "queues that count in the load of their hosts"),
     ],
 };
 

@@ -10,7 +10,7 @@ pub(crate) const HOSTS: Parameter = Parameter::new(
     "hosts",
     Kind::Word(Hosts::WORDS),
     "both",
-    "which hosts are fair to each other: by source, destination, or both; or their networks",
+    "hosts that are fair to each other: by source, destination, or both; or by network",
 );
 
 /// Which hosts are fair to each other.

@@ -28,41 +28,40 @@ pub const MANUAL: Manual = Manual {
     purpose: "stochastic fairness queueing: round robin over hashed queues of limited depth",
     source: "McKenney, INFOCOM 1990; Linux sch_sfq",
     text: "\
-Flows are hashed to queues of a limited depth. The queues take turns; one that has sent its quantum
-goes to the end of the round, and what it sent too much is taken from its next turn. With `perturb`,
-flows are rehashed at that interval, so that two flows in one queue do not stay together.
+Flows are hashed to queues of limited depth. The queues take turns; a queue that has sent its quantum goes
+to the end of the round, and any excess is deducted from its next turn. With `perturb`, flows are rehashed
+at that interval, so that two flows in one queue do not stay together.
 
     salted flow hash --+-> [ | | ] --+
                        +-> [ ]       +--> round robin --> link
                        +-> [ | | ] --+
 
-When the limit is reached, the longest queue (by packets) loses the packet at its head; a packet that
-finds its own queue at its depth is dropped.
+When the limit is reached, the longest queue (by packets) loses its head packet; a packet that finds its
+own queue at its depth is dropped.
 
-Defaults. Depth and number of queues are those of Linux. 127 packets are 16 ms at 100 Mbit/s: with a round
-trip of 100 ms, one Reno transfer alone has four fifths of such a link; give it more depth there. The limit
-is that of `fifo`, for all queues together. `perturb` is off, because the hash is keyed.
+Defaults. Depth and number of queues are those of Linux. 127 packets are 16 ms at 100 Mbit/s: with a
+round-trip time of 100 ms, a single Reno transfer gets four fifths of such a link; set a greater depth
+there. The limit is that of `fifo`, for all queues together. `perturb` is off, because the hash is keyed.
 
-Deviations: McKenney sends a packet in each turn, we count bytes, as Linux does. A new salt moves the
-packets held to their new queues, which may be deeper than `depth` then: none is dropped for it. A
-change of `key` or `buckets` lets the packets held leave before all others, so that a flow stays
-in order.
+Deviations: McKenney sends a packet in each turn; we count bytes, as Linux does. A new salt moves the
+queued packets to their new queues, which may then exceed `depth`: no packet is dropped for that. After a
+change of `key` or `buckets` the queued packets leave before all others, so that a flow stays in order.
 
-An attacker with one flow gets one share; with as many flows as queues, nearly everything. It cannot
-aim at a queue, because the hash is keyed, so `perturb` is not needed against attackers, but only against
-bad luck.",
+An attacker with one flow gets one share; with as many flows as queues, nearly everything. It cannot aim at
+a queue, because the hash is keyed, so `perturb` is not needed against attackers, but only against bad
+luck.",
     parameters: &[
         KEY.id(1), BUCKETS.id(2),
         Parameter::new("depth", Kind::Count(1, 1_000_000), "127 packets", "maximum packets in one queue").id(3),
         QUANTUM.id(4),
         Parameter::new("perturb", Kind::Span(Span::ZERO, Span::from_secs(86_400)), "0 s",
-            "interval at which flows are rehashed; 0 s for never").id(5),
+            "interval at which flows are rehashed; 0 s: never").id(5),
         LIMIT.id(6),
     ],
     gauges: &[
         Gauge::counter(101, "full", Unit::Packets, "packets dropped because their queue was at its depth"),
-        Gauge::counter(102, "longest_flow", Unit::Packets, "packets that the longest queue lost to make room"),
-        Gauge::counter(103, "perturbations", Unit::One, "times that flows were rehashed"),
+        Gauge::counter(102, "longest_flow", Unit::Packets, "packets dropped from the longest queue to make room"),
+        Gauge::counter(103, "perturbations", Unit::One, "number of rehashes"),
         Gauge::level(104, "active", Unit::One, "queues in the round"),
     ],
 };

@@ -37,30 +37,30 @@ pub const MANUAL: Manual = Manual {
     purpose: "start-time fair queueing: equal bytes for each flow, smooth at any packet length",
     source: "Goyal, Vin, Cheng, IEEE/ACM Transactions on Networking, October 1997, section II",
     text: "\
-Flows are hashed to queues. A packet's start tag is the virtual time at its arrival, or the finish
-tag of the packet before it in its queue, whichever is later; its finish tag is that plus its length.
-The packet with the least start tag leaves first, and the virtual time is its start tag. Finding it
-costs the logarithm of the number of queues that hold packets.
+Flows are hashed to queues. A packet's start tag is the virtual time at its arrival or the finish tag of
+the previous packet in its queue, whichever is later; its finish tag is the start tag plus the length. The
+packet with the least start tag leaves first, and the virtual time is its start tag. Finding it takes time
+logarithmic in the number of queues that hold packets.
 
     flow a  [ 0..3 | 3..6 | 6..9 ]
     flow b  [ 0..1 | 1..2 | 2..3 ]       leaves: a b b b a ...
 
-When the limit is reached, the longest queue (by bytes) loses the packet at its head, which is not
-charged for. All flows have the same weight here; `lru_fq` has two queues with weights of their own.
+When the limit is reached, the longest queue (by bytes) loses its head packet, which is not charged for.
+All flows have the same weight here; `lru_fq` has two queues with individual weights.
 
 Defaults. 1024 queues are as many as in Linux's fq_codel. The limit is that of `fifo`, for all queues
 together.
 
-Deviations: the virtual time jumps to the greatest finish tag when a packet comes and none is held, even
-while the last one is still being sent, because a discipline does not see the end of a transmission; a
-flow can gain one packet by it. A change of `key` or `buckets` lets the packets held leave before all
-others, so that a flow stays in order.
+Deviations: the virtual time jumps to the greatest finish tag when a packet arrives and none is queued,
+even while the last packet is still being sent, because a discipline does not see the end of a
+transmission; a flow can gain one packet by this. After a change of `key` or `buckets` the queued packets
+leave before all others, so that a flow stays in order.
 
-An attacker with one flow gets one share; with as many flows as queues, nearly everything. Queues
-cannot be aimed at: the hash is keyed.",
+An attacker with one flow gets one share; with as many flows as queues, nearly everything. It cannot aim at
+a queue: the hash is keyed.",
     parameters: &[KEY.id(1), BUCKETS.id(2), LIMIT.id(3)],
     gauges: &[
-        Gauge::counter(101, "longest_flow", Unit::Packets, "packets that the longest queue lost to make room"),
+        Gauge::counter(101, "longest_flow", Unit::Packets, "packets dropped from the longest queue to make room"),
         Gauge::level(102, "active", Unit::One, "queues that hold packets, or were emptied to make room"),
     ],
 };

@@ -53,11 +53,11 @@ pub(crate) const QUANTUM: Parameter = Parameter::new(
     "quantum",
     Kind::Bytes(Bytes(256), Bytes(65536)),
     "1514 B",
-    "bytes that a queue may send in one round; a full frame, or more",
+    "bytes that a queue may send in one round; at least a full frame",
 );
 
 /// Name of the queue of packets that were put aside.
-pub(crate) const ASIDE: &str = "the packets from before a change of parameters";
+pub(crate) const ASIDE: &str = "packets queued before a change of parameters";
 
 /// The measure of a bin's length, for finding the longest.
 #[derive(Clone, Copy, Debug)]

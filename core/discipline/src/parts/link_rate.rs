@@ -8,7 +8,7 @@ pub(crate) const RATE: Parameter = Parameter::new(
     "rate",
     Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
     "0 bit",
-    "rate of the link; 0 bit: what the port is paced to, or 1 Gbit if it is not paced",
+    "rate of the link; 0 bit: the rate of the port, or 1 Gbit if the port is not paced",
 );
 
 /// The rate to assume for a port without pacing while `rate` is not set.

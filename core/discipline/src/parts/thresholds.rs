@@ -11,9 +11,11 @@ pub(crate) fn check(
     limit: usize,
 ) -> Result<(), SettingError> {
     let why = if min >= max {
-        format!("the lower threshold is {min} packets, which is not below the upper one, {max}")
+        format!(
+            "the lower threshold is {min} packets, but must be below the upper threshold of {max}"
+        )
     } else if min >= limit as f64 {
-        format!("more than {min} packets never wait, because limit is {limit}")
+        format!("the threshold is {min} packets, but must be below the limit of {limit}")
     } else {
         return Ok(());
     };
@@ -33,11 +35,11 @@ mod tests {
         assert_eq!(check("min_threshold", 9.0, 30.0, 10), Ok(()));
         assert_eq!(
             error(30.0, 30.0, 100),
-            "`min_threshold`: the lower threshold is 30 packets, which is not below the upper one, 30"
+            "`min_threshold`: the lower threshold is 30 packets, but must be below the upper threshold of 30"
         );
         assert_eq!(
             error(10.0, 30.0, 10),
-            "`min_threshold`: more than 10 packets never wait, because limit is 10"
+            "`min_threshold`: the threshold is 10 packets, but must be below the limit of 10"
         );
     }
 }

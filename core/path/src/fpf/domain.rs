@@ -25,11 +25,11 @@ pub enum LidSize {
 pub enum DomainError {
     /// The Ethernet type has another meaning.
     #[error(
-        "Ethernet type {0:#06x} is not free for FPF: it must be at least 0x0600, and not IP, ARP or a VLAN tag"
+        "Ethernet type {0:#06x} cannot be used for FPF: it must be at least 0x0600, and not IP, ARP or a VLAN tag"
     )]
     EtherType(u16),
     /// The size of a LID is not 1 or 2 bytes.
-    #[error("a LID of {0} bytes is not possible: it has 1 or 2")]
+    #[error("a LID must have 1 or 2 bytes, not {0}")]
     LidBytes(u8),
 }
 

@@ -61,11 +61,11 @@ pub enum Interface {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InterfaceError {
     /// The VLAN does not exist.
-    #[error("VLAN {0} is not possible: it must be from 1 to {max}", max = vlan::ID_MAX)]
+    #[error("VLAN {0} is invalid: it must be from 1 to {max}", max = vlan::ID_MAX)]
     Vlan(u16),
     /// The two ends cannot be the ends of one tunnel.
     #[error(
-        "a tunnel from {0} to {1} is not possible: both must be different addresses of single hosts, of one family"
+        "a tunnel from {0} to {1} is invalid: its ends must be two different unicast addresses of the same IP version"
     )]
     Ends(IpAddr, IpAddr),
 }
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(Interface::vlan("wan", 0), Err(InterfaceError::Vlan(0)));
         assert_eq!(
             Interface::vlan("wan", 4095).unwrap_err().to_string(),
-            "VLAN 4095 is not possible: it must be from 1 to 4094"
+            "VLAN 4095 is invalid: it must be from 1 to 4094"
         );
         assert!(Interface::vlan("wan", 4094).is_ok());
         let gre = |a: &str, b: &str| Interface::gre(a.parse().unwrap(), b.parse().unwrap());

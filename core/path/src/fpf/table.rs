@@ -580,7 +580,7 @@ mod tests {
         let elsewhere = Rule::Forward(hop(InterfaceId(1), 1));
         assert_eq!(
             refused(builder.rule(None, 7, elsewhere)),
-            "interface number 1 is not one of the table's"
+            "interface number 1 is not in the table"
         );
         builder.end(None, Inner::Ip).unwrap();
         assert!(builder.end(None, Inner::Ip).is_err());

@@ -14,7 +14,7 @@ pub enum TableError {
     #[error("more than {PROCESSORS_MAX} rules process packets")]
     Processors,
     /// The number is not one of this table's interfaces.
-    #[error("interface number {0} is not one of the table's")]
+    #[error("interface number {0} is not in the table")]
     NoInterface(usize),
     /// The LID does not fit.
     #[error("LID {lid:#x} does not fit into {bytes} byte")]
@@ -26,7 +26,8 @@ pub enum TableError {
     },
     /// The neighbour has an IP address, but the kernel cannot resolve its MAC address there.
     #[error(
-        "the neighbour {0} cannot be resolved in a VLAN, in which the kernel has no table of neighbours: write its MAC address"
+        "the neighbour {0} cannot be resolved in a VLAN, because the kernel has no neighbour table there: write its \
+         MAC address"
     )]
     Unresolvable(IpAddr),
     /// The LID already has a rule for this input interface.
@@ -52,12 +53,12 @@ pub enum TableError {
     },
     /// A multicast rule leads to itself.
     #[error(
-        "the multicast rule of LID {0:#x} leads back to itself: its packets would be copied for ever"
+        "the multicast rule of LID {0:#x} leads back to itself: its packets would be copied forever"
     )]
     Loop(u16),
     /// Multicast rules lead to each other too often.
     #[error(
-        "from the multicast rule of LID {0:#x} on, more than {MULTICAST_DEPTH_MAX} multicast rules lead to each other"
+        "more than {MULTICAST_DEPTH_MAX} multicast rules lead to each other, starting at LID {0:#x}"
     )]
     Depth(u16),
     /// One packet becomes too many copies.

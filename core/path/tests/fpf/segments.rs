@@ -278,7 +278,7 @@ fn a_leaf_that_leads_on_through_a_processor_is_followed_to_a_loop() {
     builder.rule(None, 1, Rule::Multicast(leaves)).unwrap();
     assert_eq!(
         builder.build().unwrap_err().to_string(),
-        "the multicast rule of LID 0x1 leads back to itself: its packets would be copied for ever"
+        "the multicast rule of LID 0x1 leads back to itself: its packets would be copied forever"
     );
     // A sender's vector that names the rule repeatedly comes to its end.
     let mut plane = element(1500);

@@ -16,7 +16,7 @@ const ID: Parameter = Parameter::new(
     "id",
     Kind::Count(1, NUMBER_MAX),
     "1",
-    "number of the element; ForCES IDs are this number for an FE, and 0x40000000 more for a CE",
+    "number of the element; the ForCES ID of an FE is this number, that of a CE is 0x40000000 higher",
 );
 
 /// Certificate parameter of an element; the parameter `key` names the private key.
@@ -47,41 +47,44 @@ pub const ELEMENT: Class = Class {
         .id(3),
         certificate(
             4,
-            "file with the certificate of the CE; `weir keys` makes one; SIGHUP reads it and `key` again",
+            "certificate file of the CE; `weir keys` generates it; SIGHUP reloads it and `key`",
         ),
         Parameter::new(
             "key",
             Kind::Text(FILE_MAX),
             "",
-            "file with the private key of the certificate",
+            "private key file of the certificate",
         )
         .id(5),
         Parameter::new(
             "page",
             Kind::Text(64),
             "",
-            "address and port of loopback for browsers, like \"127.0.0.1:8080\"; who knows its token may read and change components there; empty: only the socket has the page",
+            "loopback address and port of the web page, like \"127.0.0.1:8080\"; its token permits reading \
+             and changing components; empty: the page is served only on the socket",
         )
         .id(6),
         Parameter::new(
             "page_token",
             Kind::Text(FILE_MAX),
             "",
-            "file with a token of at least 16 letters and digits, which only its owner may read: the token of `page`; empty: a new one at each start, in the file beside `socket` that ends in `.token`",
+            "file with the token of `page`: at least 16 letters and digits, accessible only to its owner; empty: a new token \
+             at each start, in the file next to `socket` whose name ends in `.token`",
         )
         .id(7),
         Parameter::new(
             "network",
             Kind::Text(FILE_MAX),
             "",
-            "file of the network with flexible packet forwarding whose elements are FEs of this CE, and of its paths; empty: none",
+            "file that defines a network with flexible packet forwarding, whose elements are FEs of this CE, and its \
+             paths; empty: no network",
         )
         .id(8),
         Parameter::new(
             "threads",
             Kind::Count(1, 64),
             "1",
-            "threads; with more than one, the CE itself uses the first, and the transports of the FEs share the others",
+            "number of threads; with more than one, the CE itself uses the first, and the transports of the FEs share the others",
         )
         .id(9),
     ],
@@ -92,7 +95,7 @@ pub const ELEMENT: Class = Class {
 pub const LISTENER: Class = Class {
     name: "listen",
     id: 0x00F7_0311,
-    about: "a place where the control element listens for forwarding elements",
+    about: "an address at which the control element listens for forwarding elements",
     parameters: &[
         Parameter::new(
             "address",
@@ -112,7 +115,8 @@ pub const LISTENER: Class = Class {
             "insecure",
             Kind::Flag,
             "false",
-            "permit transports and peers that prove nothing: anybody who reaches the address can be any FE without a certificate; on loopback that is any local user",
+            "permit transports and peers without authentication: anyone who can reach the address can act as any \
+             FE without a certificate; on loopback, any local user can",
         )
         .id(3),
     ],
@@ -128,7 +132,8 @@ pub const ELEMENT_OF: Class = Class {
         ID.id(1),
         certificate(
             2,
-            "file with the certificate of the FE, and while it is replaced with the new one, too: no other is the FE with this ID; empty: only a listener with `insecure = true` accepts it",
+            "certificate file of the FE; during a replacement it contains the old and the new one; only a peer with this \
+             certificate is accepted as this FE; empty: only a listener with `insecure = true` accepts the FE",
         ),
     ],
     ..Class::PLAIN
@@ -138,7 +143,7 @@ pub const ELEMENT_OF: Class = Class {
 pub const LIBRARY: Class = Class {
     name: "library",
     id: 0x00F7_0313,
-    about: "a library of classes of other vendors",
+    about: "a library of another vendor's classes",
     parameters: &[Parameter::new(
         "file",
         Kind::Text(FILE_MAX),
@@ -163,7 +168,7 @@ pub static CE: Section = Section {
 static LISTEN: Section = Section {
     key: "listen",
     has_instances: true,
-    about: "An address at which the CE listens for FEs. NAME is yours.",
+    about: "An address at which the CE listens for FEs. Choose any NAME.",
     classes: || vec![LISTENER],
     kind_default: "",
     no_value: named,
@@ -173,8 +178,8 @@ static LISTEN: Section = Section {
 pub(super) static FE: Section = Section {
     key: "fe",
     has_instances: true,
-    about: "An FE that may associate, and its desired configuration: the keys of a router's file may stand here too. \
-            NAME is yours.",
+    about: "An FE that may associate, and its desired configuration: keys of a router's file are permitted here too. \
+            Choose any NAME.",
     classes: || vec![ELEMENT_OF],
     kind_default: "",
     no_value: named,
@@ -184,7 +189,7 @@ pub(super) static FE: Section = Section {
 static LIBRARIES: Section = Section {
     key: "library",
     has_instances: true,
-    about: "A library of classes of another vendor, so that their components can be shown, got and set by name.",
+    about: "A library of another vendor's classes, so that their components can be shown, read and set by name.",
     classes: || vec![LIBRARY],
     kind_default: "",
     no_value: named,

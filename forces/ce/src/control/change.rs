@@ -152,7 +152,7 @@ impl Control {
             _ => {}
         }
         match all.is_empty() {
-            true => Err(Refusal::Wrong("the request names no change".to_owned())),
+            true => Err(Refusal::Wrong("the request contains no change".to_owned())),
             false => Ok(all),
         }
     }
@@ -209,11 +209,11 @@ impl Control {
                 Plan::check_part(&sets).map_err(faults)?;
                 part.lines.push(match fe.is_associated() {
                     true => {
-                        "its configuration is not known: the change is kept, and made when it is"
+                        "its configuration is unknown: the change is stored, and applied when it is known"
                             .to_owned()
                     }
                     false => {
-                        "it is not associated: the change is kept, and made when it associates"
+                        "it is not associated: the change is stored, and applied when it associates"
                             .to_owned()
                     }
                 });
@@ -255,7 +255,7 @@ impl Control {
         let shown = || self.codec.names(block.0, &way.ids);
         if range.is_some() {
             return Err(wrong(format!(
-                "{}: a range of rows can be read only",
+                "{}: a range of rows can be read, but not set",
                 shown()
             )));
         }
@@ -374,7 +374,8 @@ impl Control {
             // An FE that does not answer may or may not have made the change, so the change stays desired.
             Err(Refusal::Silent(why)) => {
                 self.release(now, &pending);
-                let why = format!("{why}; the change is kept, and made as soon as the FE can");
+                let why =
+                    format!("{why}; the change is stored, and applied as soon as the FE answers");
                 self.answer(pending.ticket, Err(Refusal::Silent(why)));
                 self.restore_all(now, &pending);
             }

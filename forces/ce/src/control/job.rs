@@ -292,7 +292,7 @@ impl Control {
             Ended::Aborted { failures, in_doubt } => {
                 let doubts = in_doubt.iter().map(|fe| {
                     let fe = self.shown(*fe);
-                    format!("{fe}: did not confirm that it has undone its part")
+                    format!("{fe}: did not confirm the rollback of its part")
                 });
                 let failures = failures.iter().map(|(fe, cause)| {
                     let fe = self.shown(*fe);
@@ -318,9 +318,9 @@ impl Control {
 fn in_words(cause: &Cause) -> String {
     match cause {
         Cause::Failed(code, Some(why)) if !why.is_empty() => format!("{why} ({code})"),
-        Cause::Failed(code, _) => format!("refuses the change: {code}"),
+        Cause::Failed(code, _) => format!("refused the change: {code}"),
         Cause::Unanswered => "did not answer in time".to_owned(),
-        Cause::Malformed => "sent an answer that cannot be read".to_owned(),
+        Cause::Malformed => "sent a malformed answer".to_owned(),
         Cause::Lost => "its association ended".to_owned(),
         Cause::Unsent => "the change could not be sent".to_owned(),
     }

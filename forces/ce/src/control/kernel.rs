@@ -94,11 +94,11 @@ impl Control {
         };
         let lost = report.whole("lost").unwrap_or_default();
         let missing = report.whole("missing").unwrap_or_default();
-        let first = report.text("first").unwrap_or("it does not say which");
+        let first = report.text("first").unwrap_or("unspecified route");
         let lacks = match missing {
             0 => None,
             1 => Some(first.to_owned()),
-            more => Some(format!("{first}; and {} routes more", more - 1)),
+            more => Some(format!("{first}; and {} more routes", more - 1)),
         };
         let has_lost = lost > fe.lost;
         fe.lost = lost;

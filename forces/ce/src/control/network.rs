@@ -66,11 +66,11 @@ impl Control {
 
     /// The edits that bring an FE to its desired state.
     fn giving(&self, ticket: Ticket, id: Id) -> Result<(Giving, Vec<Edit>), String> {
-        let fe = self.fes.get(&id).ok_or("it is gone")?;
+        let fe = self.fes.get(&id).ok_or("it is no longer configured")?;
         let actual = match (&fe.in_force, &fe.state) {
             (Some(actual), _) => actual,
             (None, State::Refused(why)) => return Err(why.clone()),
-            (None, _) => return Err("its configuration is not known".to_owned()),
+            (None, _) => return Err("its configuration is unknown".to_owned()),
         };
         let target = fe.wanted(actual).target(actual).map_err(|faults| {
             let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();

@@ -65,7 +65,7 @@ pub(super) fn check_deletions(operations: &[Operation]) -> Result<(), Fault> {
                 return Err(Fault::new(path.clone(), error).code(ResultCode::InvalidPath));
             }
             None if found.instance.is_none() => {
-                let why = "name a port like port.guest, or a component like port.wan.rate";
+                let why = "only a named section like port.guest or a component like port.wan.rate can be deleted";
                 return Err(Fault::new(path.clone(), why).code(ResultCode::InvalidPath));
             }
             _ => {}

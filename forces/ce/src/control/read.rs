@@ -65,7 +65,7 @@ impl Control {
                 "the FE `{name}` is not associated: {why}"
             ))),
             State::Restoring if fe.directory.blocks.is_empty() => Err(Refusal::Silent(format!(
-                "the FE `{name}` has just associated; ask again"
+                "the FE `{name}` has just associated; retry shortly"
             ))),
             _ => Ok(fe),
         }
@@ -103,7 +103,7 @@ impl Control {
                 .map(|n| n.to_string())
                 .collect();
             let has = match all.is_empty() {
-                true => "no block of this class".to_owned(),
+                true => "no LFB of this class".to_owned(),
                 false => format!("instances {}", all.join(", ")),
             };
             let why = format!("the FE `{}` has {has}", fe.name);
@@ -247,7 +247,7 @@ impl Control {
 
     pub(super) fn got_config(&mut self, ticket: Ticket, id: Id, answers: Answers) {
         let answer = answers.and_then(|leaves| {
-            let gone = || Refusal::Silent(format!("{} is gone", self.shown(id)));
+            let gone = || Refusal::Silent(format!("{} is no longer configured", self.shown(id)));
             let mut directory = self.fes.get(&id).ok_or_else(gone)?.directory.clone();
             let plan = settings::in_force(&self.codec, &mut directory, &leaves);
             Ok(Answer::Config(plan.map_err(Refusal::Silent)?.shown()))

@@ -53,7 +53,7 @@ impl Control {
     /// Reports to the readers of these FEs' watches why no more notices will come.
     fn end_watches(&mut self, gone: &BTreeSet<Id>) {
         for watch in self.watches.of(gone) {
-            let why = "the FE is not configured any more";
+            let why = "the FE is no longer configured";
             let notice = Value::Struct(vec![("error".into(), why.into())]);
             self.tell(watch, notice);
         }

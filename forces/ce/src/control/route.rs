@@ -166,7 +166,7 @@ pub(super) fn check_rows(fe: &Fe, resolved: &Resolved) -> Result<(), Refusal> {
     if !rows::is_table(resolved.block) || !of_service.unwrap_or(!fe.routes.is_empty()) {
         return Ok(());
     }
-    let why = "rows from 65536 on, and tables that have some, are changed with `weir route`";
+    let why = "rows from 65536, and tables that contain such rows, are changed with `weir route`";
     Err(Refusal::Wrong(format!("{}: {why}", fe.name)))
 }
 
@@ -307,7 +307,7 @@ fn missing(fe: &Fe) -> Option<String> {
     let (prefix, why) = missing.next()?;
     let more = missing.count();
     let more = Some(more).filter(|more| *more > 0);
-    let more = more.map(|more| format!("; and {more} routes more (`weir route list`)"));
+    let more = more.map(|more| format!("; and {more} more routes (`weir route list`)"));
     Some(format!("route {prefix}: {why}{}", more.unwrap_or_default()))
 }
 

@@ -26,7 +26,7 @@ impl Control {
         let in_force = fe.in_force.as_ref().filter(|_| fe.is_associated());
         let Some(in_force) = in_force else {
             return Err(Refusal::Silent(format!(
-                "{name} is not associated, or not known yet"
+                "{name} is not associated, or its configuration is not known yet"
             )));
         };
         let instances = settings::instances(&fe.directory);
@@ -34,7 +34,7 @@ impl Control {
         let edits = changes.iter().map(edit).collect::<Result<Vec<_>, _>>();
         let edits = edits.map_err(|why| Refusal::Refused(vec![format!("{name}: {why}")]))?;
         match edits.is_empty() {
-            true => Err(Refusal::Wrong("the request names no change".to_owned())),
+            true => Err(Refusal::Wrong("the request contains no change".to_owned())),
             false => Ok((fe.id, edits)),
         }
     }

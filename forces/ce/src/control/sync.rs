@@ -101,7 +101,7 @@ impl Control {
         });
         let mut directory = match directory {
             Ok(directory) => directory,
-            Err(why) => return self.refuse(now, id, &format!("its blocks cannot be read: {why}")),
+            Err(why) => return self.refuse(now, id, &format!("its LFBs cannot be read: {why}")),
         };
         let Some(fe) = self.fes.get_mut(&id).filter(|fe| fe.is_associated()) else {
             return;
@@ -138,7 +138,7 @@ impl Control {
         }
         let whole = values.into_iter().reduce(joined);
         let directory = whole.as_ref().and_then(Directory::parse);
-        directory.ok_or_else(|| Refusal::Silent("LFBSelectors is no table of blocks".to_owned()))
+        directory.ok_or_else(|| Refusal::Silent("LFBSelectors is not a table of LFBs".to_owned()))
     }
 
     /// The components to read to find out whether an FE has its desired state.
@@ -186,7 +186,7 @@ impl Control {
     /// The edits that restore the desired state.
     fn difference(&mut self, id: Id, leaves: &[Leaf]) -> Result<(Vec<Edit>, Restoring), String> {
         self.read_rows(id, leaves)?;
-        let fe = self.fes.get_mut(&id).ok_or("it is gone")?;
+        let fe = self.fes.get_mut(&id).ok_or("it is no longer configured")?;
         let mut edits = Vec::new();
         let mut target = None;
         if settings::is_router(&fe.directory) {
@@ -205,7 +205,7 @@ impl Control {
             target = Some(wanted);
         }
         let Some(fe) = self.fes.get(&id) else {
-            return Err("it is gone".to_owned());
+            return Err("it is no longer configured".to_owned());
         };
         let read = leaves.iter().map(|leaf| ((leaf.block, &*leaf.ids), leaf));
         let read: HashMap<_, _> = read.collect();
@@ -247,7 +247,7 @@ impl Control {
         fe.rounds += 1;
         match (done.renews, fe.rounds < ROUNDS_MAX) {
             (true, true) => self.describe(now, id),
-            (true, false) => self.refuse(now, id, "it has not the blocks that it has confirmed"),
+            (true, false) => self.refuse(now, id, "it lacks LFBs that it has confirmed"),
             (false, _) => self.sync_routes(now, id, done.count),
         }
     }

@@ -121,7 +121,7 @@ impl Control {
 
     fn watching(&self, now: Instant, watch: Watch) -> Result<Watching, Refusal> {
         if self.watches.0.len() >= WATCHES_MAX {
-            let why = format!("there are {WATCHES_MAX} watches already; end one");
+            let why = format!("there are already {WATCHES_MAX} watches; end one");
             return Err(Refusal::Wrong(why));
         }
         let fe = self.named(&watch.fe)?;
@@ -135,7 +135,7 @@ impl Control {
             interval,
         } = watch.filter;
         if !is_event && (threshold, hysteresis, count) != (None, None, None) {
-            let why = "a component is sampled at intervals; thresholds, hysteresis and counts belong to events";
+            let why = "a component is sampled at intervals; threshold, hysteresis and count apply only to events";
             return Err(Refusal::Wrong(why.to_owned()));
         }
         if !is_event && interval.is_some_and(|interval| interval < INTERVAL_MIN) {
@@ -343,7 +343,7 @@ impl Control {
 
 fn no_watch(id: WatchId) -> Refusal {
     let why = format!(
-        "there is no watch {}; one that is not fetched for {IDLE_MAX} ends",
+        "there is no watch {}; a watch ends if it is not fetched for {IDLE_MAX}",
         id.0
     );
     Refusal::NotFound(why)

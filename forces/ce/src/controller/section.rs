@@ -39,7 +39,7 @@ const PERIOD: Parameter = Parameter::new(
     "period",
     Kind::Span(Span::from_millis(10), Span::from_secs(60)),
     "40 ms",
-    "time between two decisions; queues report changes as often",
+    "time between two decisions; queues report changes at the same interval",
 )
 .id(50);
 
@@ -64,9 +64,9 @@ static CONTROLLERS: LazyLock<Vec<(&'static Manual, Vec<Parameter>)>> = LazyLock:
 pub static CONTROLLER: Section = Section {
     key: "controller",
     has_instances: true,
-    about: "A controller that steers queues of FEs. The keys of a role list its queues as FE.PORT, with commas \
-            between them. `uplinks` may have FE alone: the token buckets of the packets that it hands to the CE. NAME is \
-            yours.",
+    about: "A controller that steers queues of FEs. The key of each role lists its queues as FE.PORT, separated by \
+            commas. `uplinks` also permits FE alone: the token buckets of the packets that the FE redirects to the CE. \
+            Choose any NAME.",
     classes: || {
         let class = |(manual, parameters): &'static (&'static Manual, Vec<Parameter>)| Class {
             name: manual.name,
@@ -89,22 +89,22 @@ pub static CONTROLLER: Section = Section {
 pub const DEVICE_CLASS: Class = Class {
     name: "device",
     id: 0x00F7_0316,
-    about: "a device that is not weir, whose ports are sampled by SNMP (IF-MIB, RFC 2863)",
+    about: "a device that does not run weir, whose ports are sampled by SNMP (IF-MIB, RFC 2863)",
     parameters: &[
         Parameter::new("address", Kind::Text(64), "", "address and UDP port of its SNMP agent").id(1),
         Parameter::new(
             "secrets",
             Kind::Text(4096),
             "",
-            "file with what it takes to read it: `community = ..` (SNMPv2c), or `user`, `auth`, `auth_password`, \
-             `privacy` and `privacy_password` (SNMPv3); nobody but its owner may read it",
+            "file with the SNMP credentials: `community = ..` (SNMPv2c), or `user`, `auth`, `auth_password`, \
+             `privacy` and `privacy_password` (SNMPv3); only its owner may read it",
         )
         .id(2),
         Parameter::new(
             "timeout",
             Kind::Span(Span::from_millis(1), Span::from_secs(60)),
             "1 s",
-            "longest time for an answer; one request is under way at a time",
+            "maximum time for an answer; one request is outstanding at a time",
         )
         .id(3),
     ],
@@ -115,7 +115,7 @@ pub const DEVICE_CLASS: Class = Class {
 pub static DEVICE: Section = Section {
     key: "device",
     has_instances: true,
-    about: "A device that is not weir. Controllers can sample its ports by SNMP, and set nothing there. NAME is yours.",
+    about: "A device that does not run weir. Controllers can only sample its ports, by SNMP. Choose any NAME.",
     classes: || vec![DEVICE_CLASS],
     kind_default: "",
     no_value: |path, value| {
@@ -187,7 +187,9 @@ impl DevicePlan {
         let settings = Settings::check(DEVICE_CLASS.parameters, given).map_err(of_setting)?;
         let (address, secrets) = (settings.text("address"), settings.text("secrets"));
         let Ok(address) = address.parse() else {
-            let why = format!("`address` is \"{address}\", but must be like \"192.0.2.9:161\"");
+            let why = format!(
+                "`address` is \"{address}\", but must be an IP address and a port, like \"192.0.2.9:161\""
+            );
             return Err(vec![wrong(path.join("address"), why)]);
         };
         if secrets.is_empty() {
@@ -276,7 +278,7 @@ impl ControllerPlan {
                     if let Some(other) = taken.insert(place, &controller.name) {
                         let path = [CONTROLLER.key, &controller.name, queue.role.name];
                         let why = format!(
-                            "sets `{parameter}` at `{}`, and so does the controller `{other}`",
+                            "sets `{parameter}` at `{}`, which the controller `{other}` also sets",
                             queue.item()
                         );
                         faults.push(wrong(ComponentPath::new(path), why));
@@ -310,10 +312,10 @@ fn repeated(queues: &[QueuePlan]) -> impl Iterator<Item = (&QueuePlan, String)> 
         let first = *kinds.entry(&queue.element).or_insert(queue);
         if first.kind != queue.kind {
             let first = first.item();
-            let why = format!("names `{first}` and `{item}`, but an FE counts once: by its exceptions or by a port");
+            let why = format!("lists `{first}` and `{item}`, but an FE must be listed either alone (its exceptions) or with a port");
             return Some((queue, why));
         }
-        (!seen.insert(item.clone())).then(|| (queue, format!("names `{item}` twice")))
+        (!seen.insert(item.clone())).then(|| (queue, format!("lists `{item}` twice")))
     })
 }
 
@@ -343,14 +345,14 @@ fn of_role(
             let all = fes.iter().chain(devices).copied();
             let near = did_you_mean(nearest(element, all));
             return Err(format!(
-                "`{}` names \"{item}\", and there is no FE or device `{element}`{near}",
+                "`{}` lists \"{item}\", but there is no FE or device `{element}`{near}",
                 role.name
             ));
         }
         if is_device && !(role.sets.is_empty() && role.reads.is_empty()) {
             return Err(format!(
-                "`{}` names \"{item}\", but a device that is not weir can only be sampled, and `{}` is for queues of \
-                 FEs",
+                "`{}` lists \"{item}\", but a device that does not run weir can only be sampled, and `{}` permits only \
+                 queues of FEs",
                 role.name, role.name
             ));
         }
@@ -424,8 +426,8 @@ mod tests {
         assert!(flow("edge1.").contains("or FEs as \"FE, FE\""));
         assert!(flow("edge9").contains("no FE or device `edge9`"));
         assert!(flow("core").contains("can only be sampled"));
-        assert!(flow("edge1, edge1").contains("names `edge1` twice"));
-        let both = "names `edge1` and `edge1.wan`, but an FE counts once";
+        assert!(flow("edge1, edge1").contains("lists `edge1` twice"));
+        let both = "lists `edge1` and `edge1.wan`, but an FE must be listed either alone";
         assert!(flow("edge1, edge1.wan").contains(both));
         let back = why(&[("kind", "backpressure"), ("ingress", "edge1")]);
         assert!(
@@ -466,14 +468,18 @@ mod tests {
         let others = [of("edge1"), of("edge2, edge1.wan"), of("edge1.redirect")];
         assert_eq!(ControllerPlan::check_all(&others), Ok(()));
         let faults = ControllerPlan::check_all(&[of("edge1"), of("edge1")]).unwrap_err();
-        assert!(faults[0].to_string().contains("at `edge1`, and so does"));
+        assert!(
+            faults[0]
+                .to_string()
+                .contains("at `edge1`, which the controller")
+        );
         let faults = ControllerPlan::check_all(&[of("edge1.wan"), of("edge1.lan, edge1.wan")]);
         let faults = faults.unwrap_err();
         assert_eq!(faults.len(), 3, "{faults:?}"); // a fault for each of its parameters
         assert!(
             faults[0]
                 .to_string()
-                .contains("at `edge1.wan`, and so does the controller `c`")
+                .contains("at `edge1.wan`, which the controller `c` also sets")
         );
     }
 
@@ -492,7 +498,7 @@ mod tests {
         assert!(
             given("core", "s")
                 .unwrap_err()
-                .contains("must be like \"192.0.2.9:161\"")
+                .contains("an IP address and a port, like \"192.0.2.9:161\"")
         );
         assert!(
             given("192.0.2.1:161", "")

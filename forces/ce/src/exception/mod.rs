@@ -133,7 +133,7 @@ impl Stats {
             (
                 "kernel",
                 self.kernel,
-                "handed to the kernel of the CE, at the TAP of the port",
+                "passed to the kernel of the CE, through the TAP device of the port",
             ),
             ("icmp", self.icmp, "answered with an ICMP error"),
             (
@@ -144,22 +144,22 @@ impl Stats {
             (
                 "malformed",
                 self.malformed,
-                "dropped: the metadata cannot be read or is missing",
+                "dropped: the metadata is malformed or missing",
             ),
             (
                 "unknown_port",
                 self.unknown_port,
-                "dropped: no port that the CE acts for has this number",
+                "dropped: the CE acts for no port with this number",
             ),
             (
                 "not_answered",
                 self.not_answered,
-                "dropped: an error about it must not be sent, or too many were",
+                "dropped: an ICMP error is not permitted, or its rate limit is reached",
             ),
             (
                 "not_for_us",
                 self.not_for_us,
-                "dropped: no TAP, and nothing that the CE answers itself",
+                "dropped: the port has no TAP device, and the CE itself does not answer such packets",
             ),
         ];
         let row = |(fate, packets, meaning): (&str, u64, &str)| {

@@ -36,14 +36,16 @@ pub const REMOTE_CLASS: Class = Class {
             "addresses",
             Kind::Text(4096),
             "",
-            "addresses of the port that are the CE's, each with its prefix length, separated by spaces; the FE's own machine must not have them",
+            "addresses of the port that belong to the CE, each with its prefix length, separated by spaces; the \
+             FE's own machine must not have them",
         )
         .id(3),
         Parameter::new(
             "tap",
             Kind::Flag,
             "false",
-            "whether the CE's own kernel acts for the port, by a TAP device with the port's MAC address and MTU; otherwise the CE answers ARP and neighbour discovery, and nothing else",
+            "whether the CE's own kernel acts for the port, through a TAP device with the port's MAC address and MTU; \
+             otherwise the CE answers only ARP and neighbour discovery",
         )
         .id(4),
         Parameter::new(
@@ -61,7 +63,8 @@ pub const REMOTE_CLASS: Class = Class {
 pub static REMOTE: Section = Section {
     key: "remote",
     has_instances: true,
-    about: "A port of an FE that the CE acts for: packets to the CE's addresses there come to it. NAME is yours.",
+    about: "A port of an FE that the CE acts for: the FE redirects packets for the CE's addresses there to \
+            the CE. Choose any NAME.",
     classes: || vec![REMOTE_CLASS],
     kind_default: "",
     no_value: |path, value| {
@@ -103,7 +106,7 @@ impl RemotePlan {
         if port.is_empty() {
             return Err(one(
                 "port",
-                "name a port of the FE: port = \"wan\"".to_owned(),
+                "missing; name a port of the FE, like port = \"wan\"".to_owned(),
             ));
         }
         let addresses = addresses(settings.text("addresses"));
@@ -119,8 +122,8 @@ impl RemotePlan {
             .filter(|name| name.len() > INTERFACE_LEN_MAX)
         {
             let why = format!(
-                "`{name}` is too long for an interface, which has at most {INTERFACE_LEN_MAX} bytes; \
-                 name it: interface = \"tap0\""
+                "`{name}` is too long for an interface name, which has at most {INTERFACE_LEN_MAX} bytes; \
+                 choose a shorter one: interface = \"tap0\""
             );
             return Err(one("interface", why));
         }
@@ -148,7 +151,7 @@ impl RemotePlan {
             for (key, value) in [port].into_iter().chain(interface).chain(addresses) {
                 let place = ComponentPath::new([REMOTE.key, &remote.name, key]);
                 if let Some(other) = taken.insert((key, value.clone()), &remote.name) {
-                    let why = format!("[{}.{other}] has {value} already", REMOTE.key);
+                    let why = format!("[{}.{other}] already has {value}", REMOTE.key);
                     faults.push(wrong(place, why));
                 }
             }
@@ -189,7 +192,7 @@ fn addresses(text: &str) -> Result<Vec<IpNet>, String> {
         let net: Option<IpNet> = word.parse().ok();
         let wrong = || {
             format!(
-                "`{word}` is not the address of a host with its prefix length; permitted are addresses separated by \
+                "`{word}` is not a host address with its prefix length; permitted are addresses separated by \
                  spaces: `192.0.2.7/24 2001:db8::7/64`"
             )
         };
@@ -203,7 +206,7 @@ fn addresses(text: &str) -> Result<Vec<IpNet>, String> {
     let all = all.collect::<Result<Vec<_>, String>>()?;
     match all.len() > ADDRESSES_MAX {
         true => Err(format!(
-            "there are {} addresses, but at most {ADDRESSES_MAX}",
+            "there are {} addresses, but at most {ADDRESSES_MAX} are permitted",
             all.len()
         )),
         false => Ok(all),
@@ -245,11 +248,11 @@ mod tests {
             (&[("fe", "edge1")], "remote.wan.port: name a port"),
             (
                 &[("fe", "edge1"), ("port", "wan"), ("addresses", "192.0.2.7")],
-                "`192.0.2.7` is not the address of a host with its prefix length",
+                "`192.0.2.7` is not a host address with its prefix length",
             ),
             (
                 &[("fe", "edge1"), ("port", "upstream-fibre"), ("tap", "true")],
-                "at most 15 bytes; name it: interface = \"tap0\"",
+                "at most 15 bytes; choose a shorter one: interface = \"tap0\"",
             ),
         ];
         for (given, expected) in cases {

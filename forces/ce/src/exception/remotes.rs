@@ -260,7 +260,7 @@ impl Remotes {
                 (Some(_), None) => {}
                 (None, _) => {
                     missing = Some(format!(
-                        "the FE `{}` has no port `{}` with an interface, which [remote.{}] names",
+                        "the FE `{}` has no port `{}` with an interface; correct [remote.{}]",
                         fe.name, plan.port, plan.name
                     ));
                 }

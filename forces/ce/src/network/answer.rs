@@ -75,7 +75,7 @@ impl PathService {
     ) -> Result<Option<Answer>, Refusal> {
         let network = self.network.as_mut().ok_or_else(Refusal::no_network)?;
         if self.starts.is_some() {
-            let why = "the control element has just started, and waits for its elements; ask again";
+            let why = "the control element has just started, and is waiting for its elements; retry later";
             return Err(Refusal::Silent(why.to_owned()));
         }
         if self.waiting.len() >= WAITING_MAX {
@@ -85,9 +85,7 @@ impl PathService {
         let refused = |faults: Vec<Fault>| Refusal::Refused(sentences(&faults));
         let from = keys.get("from").cloned().unwrap_or_default();
         if self.health.is_away(&from) {
-            let why = format!(
-                "`{from}` does not work now: the path could not stand before the first packet; ask again"
-            );
+            let why = format!("`{from}` is unavailable: cannot set up the path; retry later");
             return Err(Refusal::Silent(why));
         }
         let number = match network.same(&keys) {
@@ -158,7 +156,7 @@ impl PathService {
                 let one = one.clone();
                 let why = match one.is_release {
                     true => format!(
-                        "the store failed, and the request may be back after a restart: {why}"
+                        "the store failed, and the request may return after a restart: {why}"
                     ),
                     false => format!("the store failed, and nothing has changed: {why}"),
                 };
@@ -242,7 +240,7 @@ impl PathService {
                     let mut all = all.into_iter();
                     match all.find(|path| path.request == Some(one.number)) {
                         Some(path) if path.routes.is_empty() => Err(Refusal::Silent(format!(
-                            "request {} waits: {}",
+                            "request {} is waiting: {}",
                             one.number,
                             path.why.unwrap_or_default()
                         ))),
@@ -258,7 +256,7 @@ impl PathService {
 
 fn not_found(number: u64) -> Refusal {
     Refusal::NotFound(format!(
-        "there is no request {number}; `weir paths list` has all of them"
+        "there is no request {number}; `weir paths list` lists all requests"
     ))
 }
 

@@ -111,7 +111,7 @@ pub(super) fn check_elements(plan: &NetworkPlan, fes: &BTreeMap<&str, &[Change]>
             .zip(keys)
             .filter(move |(end, _)| !is_tunnel && end.address.is_none());
         missing.map(move |(_, key)| {
-            let why = "missing: the element before it sends its frames to this address";
+            let why = "missing: the previous element sends its frames to this address";
             wrong("link", name, key, why)
         })
     });

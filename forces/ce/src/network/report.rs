@@ -25,7 +25,7 @@ pub(super) fn paths(
         };
         let why = match (routes.is_empty(), is_away) {
             (false, _) => None,
-            (true, true) => Some(format!("`{source}` does not work now")),
+            (true, true) => Some(format!("`{source}` is unavailable")),
             (true, false) => network.paths.refusal_of(*id).map(|why| why.to_string()),
         };
         let state = match (routes.is_empty(), rollout.is_done(&network.place(flow))) {

@@ -125,8 +125,8 @@ impl Network {
             let twice = twice.filter(|path| is_given(path) || is_given(&path.parent()));
             faults.extend(twice.map(|path| {
                 let why = format!(
-                    "the configuration of the control element has `fe.{name}.{path}`, which this network gives the element; \
-                     take it out there, or give it another name"
+                    "the configuration of the control element has `fe.{name}.{path}`, which this network also sets; \
+                     remove it there, or rename it"
                 );
                 wrong("element", name, "", why)
             }));
@@ -287,7 +287,7 @@ impl Network {
         let name = format!("{REQUEST}{number:06}");
         let one = |fault| vec![fault];
         if self.requests().count() >= REQUESTS_MAX {
-            let why = format!("there are {REQUESTS_MAX} requests already; release one");
+            let why = format!("there are already {REQUESTS_MAX} requests; release one");
             return Err(one(wrong("path", &name, "", why)));
         }
         let (settings, ends) = settings(now, &name, &keys).map_err(one)?;
@@ -344,8 +344,8 @@ impl Network {
             return Ok(());
         };
         let why = format!(
-            "{} has these packets already at `{}`; release it, or give this request another `priority` (a lower number \
-             goes before)",
+            "{} already has these packets at `{}`; release it, or give this request another `priority` (the lower \
+             number wins)",
             described(other),
             self.name(source)
         );
@@ -403,7 +403,7 @@ fn settings(now: Instant, name: &str, keys: &Keys) -> Result<(Settings, Option<I
     let settings = Settings::check(PATH_CLASS.parameters, given)
         .map_err(|error| Fault::of_setting(&at, &PATH_CLASS, &error))?;
     if settings.span("timeout") > Span::ZERO {
-        let why = "a request ends by its `lifetime`, not by a `timeout` of the element";
+        let why = "a request cannot have a `timeout`; set its `lifetime` instead";
         return Err(wrong("path", name, "timeout", why));
     }
     Ok((settings, ends(now, keys)?))
@@ -425,6 +425,6 @@ fn ends(now: Instant, keys: &Keys) -> Result<Option<Instant>, Fault> {
 pub(super) fn check_names(plan: &NetworkPlan) -> Vec<Fault> {
     let names = plan.flows.keys().filter(|name| name.starts_with(REQUEST));
     let why =
-        format!("names that begin with `{REQUEST}` are those of requests; choose another one");
+        format!("names that begin with `{REQUEST}` are reserved for requests; choose another name");
     names.map(|name| wrong("path", name, "", &why)).collect()
 }

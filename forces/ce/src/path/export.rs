@@ -91,7 +91,7 @@ const NONE: Processors = Processors::new();
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ExportError {
     /// An end of a link has no address for the frames.
-    #[error("the interface `{interface}` has no address, to which frames would go")]
+    #[error("the interface `{interface}` has no address, so no frames can be sent to it")]
     NoAddress {
         /// The link.
         link: LinkId,
@@ -101,7 +101,7 @@ pub enum ExportError {
         interface: String,
     },
     /// A rule uses an undescribed processor.
-    #[error("it would process packets, and processor {0} is unknown")]
+    #[error("a rule uses processor {0}, which is unknown")]
     Processor(u32),
     /// The FE would refuse the configuration.
     #[error("{}", .0.iter().map(Fault::to_string).collect::<Vec<_>>().join("; "))]
@@ -253,7 +253,7 @@ impl NetworkPlan {
                 let name = self.of_links.get(&link).map_or("", |name| &name[..]);
                 let is_first = self.topology.link(link).ends[0].fe == to;
                 let key = address_of(if is_first { "from" } else { "to" });
-                let why = "missing: the element before it sends its frames to this address";
+                let why = "missing: the previous element sends its frames to this address";
                 wrong("link", name, key, why)
             }
             other => wrong("element", &self.topology.fe(fe).name, "", other),

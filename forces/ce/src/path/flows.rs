@@ -40,7 +40,7 @@ pub(crate) fn request(name: &str, settings: &Settings, paths: &Paths) -> Result<
     let through = through.map_err(refused("path", name, "through"))?;
     let (wanted, disjoint) = (settings.count("paths") as usize, settings.word("disjoint"));
     if !through.is_empty() && (wanted > 1 || disjoint != "no") {
-        let why = "a path that is named is one path; remove `through`, or `paths` and `disjoint`";
+        let why = "`through` names a single path; remove it, or remove `paths` and `disjoint`";
         return Err(wrong("path", name, "through", why));
     }
     let spread = match (wanted, disjoint) {

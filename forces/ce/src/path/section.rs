@@ -13,28 +13,28 @@ const fn text(id: u32, name: &'static str, most: usize, about: &'static str) -> 
 const DOMAIN_CLASS: Class = Class {
     name: "domain",
     id: 0x00F7_0330,
-    about: "a domain of flexible packet forwarding: forwarding elements with one table of LIDs",
+    about: "a domain of flexible packet forwarding: forwarding elements that share one table of LIDs",
     parameters: &[
         Parameter::new(
             "lid_bytes",
             Kind::Count(0, 2),
             "0",
-            "bytes of its LIDs; 0: as many as its links need, by equation (1) of the paper",
+            "length of the LIDs, in bytes; 0: as many as the links of the domain need, by equation (1) of the paper",
         )
         .id(1),
         Parameter::new(
             "special",
             Kind::Count(0, 65_535),
             "0",
-            "LIDs kept for multicast and other special rules; 0: as many as the domain has links to others",
+            "LIDs reserved for multicast and other special rules; 0: as many as the domain has links to other domains",
         )
         .id(2),
         text(
             3,
             "behaviours",
             4096,
-            "treatments among which a path can choose, separated by spaces, each perhaps with the queue of its packets: \
-             plain premium:2; empty: one",
+            "treatments that a path can choose, separated by spaces, each optionally with the queue for its packets: \
+             plain premium:2; empty: one treatment",
         ),
     ],
     ..Class::PLAIN
@@ -51,7 +51,7 @@ const ELEMENT_CLASS: Class = Class {
             "edge",
             Kind::Flag,
             "false",
-            "whether paths may end at this very element; otherwise they end at the first one of its domain",
+            "whether paths may end at this element itself; otherwise they end at the first element of its domain",
         )
         .id(2),
     ],
@@ -68,36 +68,36 @@ const LINK_CLASS: Class = Class {
             1,
             "from",
             140,
-            "one end, ELEMENT:PORT or ELEMENT:PORT.VLAN; for a tunnel ELEMENT and any name",
+            "one end, ELEMENT:PORT or ELEMENT:PORT.VLAN; for a tunnel, ELEMENT:NAME with any name",
         ),
         text(2, "to", 140, "the other end"),
         text(
             3,
             "from_address",
             45,
-            "IP address or MAC address of the port at `from`; of a tunnel, the IP address of its end there; a VLAN needs \
+            "IP address or MAC address of the port at `from`; for a tunnel, the IP address of this end; a VLAN needs \
              MAC addresses",
         ),
-        text(4, "to_address", 45, "the same at `to`"),
+        text(4, "to_address", 45, "address of the port at `to`, like `from_address`"),
         Parameter::new(
             "cost",
             Kind::Count(1, 1_000_000),
             "1",
-            "cost of passing it; a path with the lowest sum is chosen first",
+            "cost of the link; the path with the lowest total cost is chosen first",
         )
         .id(5),
         Parameter::new(
             "rate",
             Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
             "0 bit",
-            "rate in each direction that paths may reserve; 0 bit: without a limit",
+            "rate in each direction that paths may reserve; 0 bit: unlimited",
         )
         .id(6),
         Parameter::new(
             "tunnel",
             Kind::Flag,
             "false",
-            "whether it is a GRE tunnel between the two addresses, which the elements make themselves",
+            "whether the link is a GRE tunnel between the two addresses, which the elements create themselves",
         )
         .id(7),
     ],
@@ -134,20 +134,20 @@ const OWN: [Parameter; 8] = [
         31,
         "to",
         64,
-        "name of the domain, or of the edge element, where they leave; empty: the last one of `through`",
+        "name of the domain or edge element where the packets leave; empty: the last name in `through`",
     ),
     text(
         32,
         "through",
         4096,
-        "names of the domains and elements that the path passes, first and last included, separated by spaces; empty: \
+        "names of the domains and elements along the path, including the first and the last, separated by spaces; empty: \
          the cheapest path",
     ),
     text(
         33,
         "behaviour",
         64,
-        "treatment in every domain; empty: the first one of each",
+        "treatment in every domain; empty: the first treatment of each domain",
     ),
     Parameter::new(
         "paths",
@@ -160,21 +160,21 @@ const OWN: [Parameter; 8] = [
         "disjoint",
         Kind::Word(&["no", "links", "domains"]),
         "no",
-        "what no two of the paths share: links between domains, or domains on the way; no: they are the cheapest ones",
+        "what no two of the paths may share: links between domains, or domains along the way; no: the cheapest paths are used, and may share both",
     )
     .id(35),
     Parameter::new(
         "spread",
         Kind::Word(&["flow", "packet"]),
         "flow",
-        "flow: each flow keeps one path; packet: packets take turns, and may overtake each other",
+        "flow: each flow keeps one path; packet: packets alternate between the paths, and may be reordered",
     )
     .id(36),
     Parameter::new(
         "reserve",
         Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
         "0 bit",
-        "rate that the links must have left, and that is reserved; 0 bit: none",
+        "rate to reserve on the links, which must have it available; 0 bit: no reservation",
     )
     .id(37),
 ];
@@ -254,18 +254,20 @@ const fn section(key: &'static str, about: &'static str, classes: fn() -> Vec<Cl
     }
 }
 
-static DOMAIN: Section = section("domain", "A domain. NAME is yours.", || vec![DOMAIN_CLASS]);
-static ELEMENT: Section = section("element", "A forwarding element. NAME is yours.", || {
+static DOMAIN: Section = section("domain", "A domain. Choose any NAME.", || {
+    vec![DOMAIN_CLASS]
+});
+static ELEMENT: Section = section("element", "A forwarding element. Choose any NAME.", || {
     vec![ELEMENT_CLASS]
 });
 static LINK: Section = section(
     "link",
-    "A link between two elements. NAME is yours.",
+    "A link between two elements. Choose any NAME.",
     || vec![LINK_CLASS],
 );
 static PATH: Section = section(
     "path",
-    "Packets, and the paths that they take; it becomes an encapsulation at the element where they enter. NAME is yours.",
+    "Packets, and the paths that they take; becomes an encapsulation at the element where the packets enter. Choose any NAME.",
     || vec![PATH_CLASS],
 );
 

@@ -206,7 +206,7 @@ fn faults_name_their_place() {
         (
             "through = \"c b a\"",
             "through = \"c b a\"\npaths = 2",
-            "a path that is named is one path",
+            "`through` names a single path",
         ),
         (
             "to = \"a\"\npaths = 2",
@@ -242,7 +242,7 @@ fn a_rule_that_processes_packets_says_how_and_where_they_go() {
     let error = of(&Processors::new()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "it would process packets, and processor 7 is unknown"
+        "a rule uses processor 7, which is unknown"
     );
     let leaves = [&[1, 0, 2][..], &[3], &[1, 0, 2]].map(|lids| Vector::new(lids).unwrap());
     let encoder = Processor {

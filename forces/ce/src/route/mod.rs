@@ -29,7 +29,7 @@ pub(crate) fn cut(mut errors: Vec<String>, max: usize) -> Vec<String> {
     let more = errors.len().saturating_sub(max);
     errors.truncate(max);
     if more > 0 {
-        errors.push(format!("and {more} errors more"));
+        errors.push(format!("and {more} more errors"));
     }
     errors
 }
@@ -159,7 +159,7 @@ impl Routes {
         for change in changes {
             let checked = match seen.insert(change.key) {
                 true => self.checked(change, self.get(change.key)),
-                false => Err("the request has it twice".to_owned()),
+                false => Err("the request contains it twice".to_owned()),
             };
             match checked {
                 Ok(hop) => records.push((change.key, hop)),
@@ -168,7 +168,7 @@ impl Routes {
         }
         let is_new = |(key, hop): &&RouteRecord| hop.is_some() && self.get(*key).is_none();
         if self.len() + records.iter().filter(is_new).count() > ROUTES_MAX {
-            errors.push(format!("an FE has at most {ROUTES_MAX} routes"));
+            errors.push(format!("an FE can have at most {ROUTES_MAX} routes"));
         }
         match errors.is_empty() {
             true => Ok(records),
@@ -179,18 +179,20 @@ impl Routes {
     fn checked(&self, change: &RouteChange, before: Option<&Hop>) -> Result<Option<Hop>, String> {
         match (&change.verb, before) {
             (Verb::Add(_), Some(before)) => Err(format!(
-                "it exists, {before}; `weir route replace` changes it, another metric adds a second one"
+                "it exists, {before}; `weir route replace` changes it, and another metric adds a second route"
             )),
             (Verb::Add(hop), None) | (Verb::Replace(hop), _) => Ok(Some(hop.clone())),
             (Verb::Delete(..), None) => Err(match self.best(change.key.0) {
-                Some((metric, hop)) => format!("there is none; one goes {hop} metric {metric}"),
-                None => "there is none".to_owned(),
+                Some((metric, hop)) => {
+                    format!("it does not exist; an existing route is {hop} metric {metric}")
+                }
+                None => "it does not exist".to_owned(),
             }),
             (Verb::Delete(gateway, port), Some(before)) => {
                 let is_other = gateway.is_some() && *gateway != before.gateway
                     || port.as_ref().is_some_and(|port| *port != before.port);
                 match is_other {
-                    true => Err(format!("it goes {before}")),
+                    true => Err(format!("the existing route is {before}")),
                     false => Ok(None),
                 }
             }
@@ -249,23 +251,26 @@ mod tests {
             "{exists}"
         );
         let none = error(change("2001:db8::/32", 0, Verb::Delete(None, None)));
-        let wanted =
-            "line 7: route 2001:db8::/32: there is none; one goes via fe80::1 dev wan metric 5";
+        let wanted = "line 7: route 2001:db8::/32: it does not exist; an existing route is via fe80::1 \
+                      dev wan metric 5";
         assert_eq!(none, wanted);
         let lan = Verb::Delete(None, Some("lan".into()));
         let other = error(change("10.0.0.0/8", 0, lan));
-        assert!(other.ends_with("it goes via 192.0.2.1 dev wan"), "{other}");
+        assert!(
+            other.ends_with("the existing route is via 192.0.2.1 dev wan"),
+            "{other}"
+        );
         let new = change("10.1.0.0/16", 0, Verb::Add(hop("192.0.2.2", "wan")));
         let twice = routes().records(&[new.clone(), new.clone()], 10);
         assert_eq!(
             twice,
             Err(vec![
-                "line 7: route 10.1.0.0/16: the request has it twice".to_owned()
+                "line 7: route 10.1.0.0/16: the request contains it twice".to_owned()
             ])
         );
         let many = routes().records(&vec![add; 9], 2).unwrap_err();
         assert_eq!(many.len(), 3);
-        assert_eq!(many[2], "and 7 errors more");
+        assert_eq!(many[2], "and 7 more errors");
         let replace = change("10.0.0.0/8", 0, Verb::Replace(hop("192.0.2.2", "wan")));
         let records = routes().records(&[new, replace], 10).unwrap();
         assert_eq!(records.len(), 2);

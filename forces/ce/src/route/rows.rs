@@ -267,7 +267,7 @@ impl Rows {
         let found = (cursors[table]..u32::MAX)
             .chain(ROW_FIRST..cursors[table])
             .find(|row| !is_used(row));
-        let row = found.ok_or("no row of the table is free")?;
+        let row = found.ok_or("the table is full")?;
         cursors[table] = row + 1;
         update.cursors = Some(cursors);
         Ok(row)

@@ -34,7 +34,8 @@ pub(super) fn operations(filter: &FilterRequest) -> Result<OfFe, String> {
         let near = did_you_mean(nearest(name, kinds.iter().copied()));
         let all = kinds.join(", ");
         return Err(error(format!(
-            "there is no kind of exception `{name}`{near} (there are {all}; packet filters and paths do not exist yet)"
+            "there is no kind of exception `{name}`{near} (permitted: {all}; packet filters and paths are not \
+             supported yet)"
         )));
     }
     let set = |name: &str, value: Scalar| {
@@ -133,7 +134,7 @@ mod tests {
         assert!(near.contains("did you mean `no_route`?"), "{near}");
         let far = wrong(&filter(&["tcp dport 22"]));
         assert!(
-            far.contains("packet filters and paths do not exist yet"),
+            far.contains("packet filters and paths are not supported yet"),
             "{far}"
         );
         let rate = FilterRequest {

@@ -20,13 +20,13 @@ pub(super) fn operations(queue: &QueueRequest) -> Result<OfFe, String> {
     match &queue.kind {
         Some(kind) => operations.extend(discipline(queue, kind, &port.join("discipline"))?),
         None if !queue.parameters.is_empty() => {
-            let why = "`parameters` need the `kind` that they belong to";
+            let why = "`parameters` need a `kind` of discipline";
             return Err(error(queue, &why));
         }
         None => {}
     }
     match operations.is_empty() {
-        true => Err(error(queue, &"name a `rate`, or the `kind` of discipline")),
+        true => Err(error(queue, &"give a `rate`, or a `kind` of discipline")),
         false => Ok((queue.fe.clone(), operations)),
     }
 }
@@ -132,9 +132,9 @@ mod tests {
         let wrong = |kind, parameters: &[_]| shown(&queue(kind, parameters)).unwrap_err();
         assert_eq!(
             wrong(None, &[]),
-            "edge1: port `wan`: name a `rate`, or the `kind` of discipline"
+            "edge1: port `wan`: give a `rate`, or a `kind` of discipline"
         );
-        assert!(wrong(None, &[("limit", 1)]).ends_with("need the `kind` that they belong to"));
+        assert!(wrong(None, &[("limit", 1)]).ends_with("need a `kind` of discipline"));
         assert!(wrong(Some("fq_codle"), &[]).ends_with("did you mean `fq_codel`?"));
         assert!(wrong(Some("fifo"), &[("limt", 1)]).ends_with("did you mean `limit`?"));
         let negative = wrong(Some("fifo"), &[("limit", -1)]);

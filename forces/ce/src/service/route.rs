@@ -71,7 +71,7 @@ fn change(verb: RouteVerb, wish: &RouteWish, ports: &mut Ports) -> Result<RouteC
     let port = wish.port.as_ref().map(|name| ports.shared(name));
     let hop = |port: Option<Arc<str>>| match port {
         Some(port) if !port.is_empty() => Ok(Hop { gateway, port }),
-        _ => Err("name the port that it leaves by (`dev wan`)".to_owned()),
+        _ => Err("name the outgoing port (`dev wan`)".to_owned()),
     };
     let verb = match verb {
         RouteVerb::Add => Verb::Add(hop(port)?),
@@ -91,14 +91,14 @@ fn prefix(text: &str) -> Result<IpNet, String> {
         .map_err(|_| "it must be a prefix like 10.0.0.0/8 or 2001:db8::/32".to_owned())?;
     if prefix != prefix.trunc() {
         return Err(format!(
-            "it has bits behind its length; do you mean {}?",
+            "it has bits set beyond its prefix length; did you mean {}?",
             prefix.trunc()
         ));
     }
     let address = prefix.network();
     let is_limited = prefix.prefix_len() > 0 && (address.is_multicast() || address.is_loopback());
     match is_limited {
-        true => Err("routes of multicast and loopback addresses are not the FE's".to_owned()),
+        true => Err("an FE cannot have routes for multicast or loopback addresses".to_owned()),
         false => Ok(prefix),
     }
 }
@@ -106,15 +106,15 @@ fn prefix(text: &str) -> Result<IpNet, String> {
 fn gateway(prefix: &IpNet, text: &str) -> Result<IpAddr, String> {
     let gateway: IpAddr = text
         .parse()
-        .map_err(|_| format!("`via {text}`: it must be an address like 192.0.2.1"))?;
+        .map_err(|_| format!("`via {text}`: the gateway must be an address like 192.0.2.1"))?;
     if gateway.is_ipv4() != prefix.network().is_ipv4() {
         return Err(format!(
-            "`via {gateway}`: address and prefix must be of one family"
+            "`via {gateway}`: gateway and prefix must have the same address family"
         ));
     }
     match gateway.is_unspecified() || gateway.is_multicast() || gateway.is_loopback() {
         true => Err(format!(
-            "`via {gateway}`: it must be the address of a neighbour"
+            "`via {gateway}`: the gateway must be the address of a neighbour"
         )),
         false => Ok(gateway),
     }
@@ -168,7 +168,7 @@ mod tests {
         let bits = wrong(wish("10.0.0.1/8", None, Some("wan")));
         assert_eq!(
             bits,
-            "line 3: route 10.0.0.1/8: it has bits behind its length; do you mean 10.0.0.0/8?"
+            "line 3: route 10.0.0.1/8: it has bits set beyond its prefix length; did you mean 10.0.0.0/8?"
         );
         for (prefix, via, port, why) in [
             ("10.0.0.0", None, Some("wan"), "a prefix like"),
@@ -180,10 +180,25 @@ mod tests {
                 Some("wan"),
                 "an address like",
             ),
-            ("10.0.0.0/8", Some("fe80::1"), Some("wan"), "one family"),
+            (
+                "10.0.0.0/8",
+                Some("fe80::1"),
+                Some("wan"),
+                "the same address family",
+            ),
             ("10.0.0.0/8", Some("0.0.0.0"), Some("wan"), "neighbour"),
-            ("10.0.0.0/8", Some("192.0.2.1"), None, "name the port"),
-            ("10.0.0.0/8", Some("192.0.2.1"), Some(""), "name the port"),
+            (
+                "10.0.0.0/8",
+                Some("192.0.2.1"),
+                None,
+                "name the outgoing port",
+            ),
+            (
+                "10.0.0.0/8",
+                Some("192.0.2.1"),
+                Some(""),
+                "name the outgoing port",
+            ),
         ] {
             let error = wrong(wish(prefix, via, port));
             assert!(error.contains(why), "{error}");
@@ -192,6 +207,6 @@ mod tests {
         assert_eq!(nobody, ["`fes` names no FE"]);
         let many = vec![wish("x", None, None); 30];
         let many = request(RouteVerb::Delete, &[of(&["edge1"], many)]).unwrap_err();
-        assert_eq!((many.len(), &many[20][..]), (21, "and 10 errors more"));
+        assert_eq!((many.len(), &many[20][..]), (21, "and 10 more errors"));
     }
 }

@@ -72,7 +72,7 @@ impl Own {
                 Some(ADMIN_DISABLE) => true,
                 Some(OPER_ENABLE) => false,
                 _ => {
-                    let why = "a CE writes AdminDisable or OperEnable";
+                    let why = "a CE may write only AdminDisable or OperEnable";
                     return Err(Failure::new(ResultCode::InvalidParameters, why));
                 }
             };
@@ -158,17 +158,20 @@ impl Own {
     fn make(&mut self, (class, instance): (u32, u32), is_whole: bool) -> Result<(), Failure> {
         self.blocks.get(class)?;
         let Some(kind) = Named::of_class(class) else {
-            let why = format!("only {} can be made; other blocks come with them", made());
+            let why = format!(
+                "only {} can be created; the FE creates other LFBs with them",
+                made()
+            );
             return Err(Failure::new(ResultCode::NotSupported, why));
         };
         let word = kind.word();
         if !(1..=NUMBER_MAX).contains(&instance) {
-            let why = format!("the instance of a {word} is a number from 1 to {NUMBER_MAX}");
+            let why = format!("the instance of a {word} must be a number from 1 to {NUMBER_MAX}");
             return Err(Failure::new(ResultCode::ValueOutOfRange, why));
         }
         if !is_whole || self.unnamed.len() >= UNNAMED_MAX {
             let why = format!(
-                "make a {word} in an all-or-none message, with at most {UNNAMED_MAX} instances \
+                "create a {word} in an all-or-none message, with at most {UNNAMED_MAX} instances \
                  that have no name yet"
             );
             return Err(Failure::new(ResultCode::NotSupported, why));
@@ -180,7 +183,10 @@ impl Own {
     /// Deletes a port, or another named section; returns the operation, unless the section had no name yet.
     fn remove(&mut self, (class, instance): (u32, u32)) -> Result<Option<Operation>, Failure> {
         let Some(kind) = Named::of_class(class) else {
-            let why = format!("only {} can be deleted; other blocks go with them", made());
+            let why = format!(
+                "only {} can be deleted; the FE deletes other LFBs with them",
+                made()
+            );
             return Err(Failure::new(ResultCode::NotSupported, why));
         };
         self.unnamed.remove(&(kind, instance));
@@ -342,10 +348,10 @@ fn selector((index, row): (u32, &Value)) -> Result<(u32, (u32, u32)), Failure> {
 }
 
 fn is_other(row: u32) -> Failure {
-    let why = format!("row {row} is another block: delete it first");
+    let why = format!("row {row} is another LFB: delete it first");
     Failure::new(ResultCode::InvalidParameters, why)
 }
 
 fn exists() -> Failure {
-    Failure::new(ResultCode::Exists, "a block is there already")
+    Failure::new(ResultCode::Exists, "the LFB already exists")
 }

@@ -255,7 +255,7 @@ impl Driver {
                 input = self.inputs.recv() => match input {
                     Some(Input::Deaf(why)) => return Err(why),
                     Some(input) => self.handle(input),
-                    None => return Err("nobody can ask the control element any more".to_owned()),
+                    None => return Err("the input channel of the control element is closed".to_owned()),
                 },
                 () = timer => self.control.handle_timeout(clock::now()),
                 Some(_) = self.tasks.join_next() => {} // a task of a link has ended
@@ -369,7 +369,7 @@ impl Driver {
         }
         while let Some(note) = self.bridge.poll_note() {
             let (controller, element) = (&note.controller, &note.element);
-            tracing::warn!(controller, %element, why = note.why, "a controller has trouble");
+            tracing::warn!(controller, %element, why = note.why, "controller error");
         }
         while let Some(note) = self.paths.poll_note() {
             journal::path(&note);
@@ -384,7 +384,7 @@ impl Driver {
             None => false,
         };
         if !sent {
-            let why = "another controller samples it now".to_owned();
+            let why = "another controller is sampling this device".to_owned();
             self.bridge.handle_device(now, id, Err(why));
         }
     }
@@ -412,7 +412,7 @@ impl Driver {
         match effect {
             Effect::Tap(plan) => {
                 if let Err(error) = self.taps.put(plan, &self.sender) {
-                    tracing::error!(%error, "the CE does not act for a port");
+                    tracing::error!(%error, "the CE cannot act for a port");
                 }
             }
             Effect::Frame(interface, frame) => self.taps.send(&interface, &frame),

@@ -7,24 +7,24 @@ use weir_model::Fault;
 /// Logs the start or replacement of a network.
 pub(super) fn network(replaced: Result<(), Vec<Fault>>) {
     for fault in replaced.err().into_iter().flatten() {
-        tracing::error!(%fault, "the network stays as it was");
+        tracing::error!(%fault, "network refused; nothing changed");
     }
 }
 
 /// Logs events of the path service.
 pub(super) fn path(note: &Note) {
     match note {
-        Note::Failed(what, why) => tracing::warn!(what, why, "failed: its paths go another way"),
-        Note::Used(what) => tracing::info!(what, "is used for paths again"),
+        Note::Failed(what, why) => tracing::warn!(what, why, "failed; rerouting its paths"),
+        Note::Used(what) => tracing::info!(what, "in use for paths again"),
         Note::Dropped(request, why) => {
             tracing::warn!(
                 request,
                 why,
-                "a request for a path ends: the network has no such path"
+                "path request ended: the network no longer has such a path"
             );
         }
-        Note::Ended(request) => tracing::info!(request, "the lifetime of a request has ended"),
-        Note::Refused(why) => tracing::error!(why, "an element refuses its part of the network"),
+        Note::Ended(request) => tracing::info!(request, "path request expired"),
+        Note::Refused(why) => tracing::error!(why, "an element refused its part of the network"),
     }
 }
 
@@ -34,13 +34,13 @@ pub(super) fn element(journal: &Journal) {
         Journal::Associated(fe) => tracing::info!(fe, "associated"),
         Journal::Lost(fe, why) => tracing::warn!(fe, why, "association lost"),
         Journal::Unknown(id) => {
-            tracing::warn!(%id, "an FE that is not configured asks for an association; add [fe.NAME] with this id");
+            tracing::warn!(%id, "an unknown FE requested an association; add [fe.NAME] with this id");
         }
         Journal::Unproved(fe, peer) => {
             tracing::warn!(
                 fe,
                 peer,
-                "refused: the peer has no certificate, and this FE has one"
+                "refused: the peer presented no certificate, but this FE is configured with one"
             );
         }
         Journal::InSync(fe, 0) => tracing::info!(fe, "has the desired configuration"),

@@ -41,8 +41,7 @@ use weir_live::mutex::lock;
 const SEPARATOR: char = '\t';
 
 /// Log event for a store that has failed.
-const UNWRITABLE: &str =
-    "the store cannot be written: changes of operators are refused until it can";
+const UNWRITABLE: &str = "the store cannot be written: operators' changes are refused until it can";
 
 /// The store.
 #[derive(Debug)]
@@ -139,11 +138,14 @@ impl Store {
         for (key, text) in lock(&self.files).state()? {
             let mut parts = key.split(SEPARATOR);
             let (Some(table), Some(fe)) = (parts.next(), parts.next()) else {
-                return Err(format!("the store has the key `{}`", key.escape_debug()));
+                return Err(format!(
+                    "the store has an invalid key `{}`",
+                    key.escape_debug()
+                ));
             };
             let wrong = || {
                 format!(
-                    "the store has `{}`: `{}`",
+                    "the store has an invalid entry `{}`: `{}`",
                     key.escape_debug(),
                     text.escape_debug()
                 )
@@ -177,7 +179,7 @@ impl Store {
             let number = key.strip_prefix("request")?.strip_prefix(SEPARATOR)?;
             let wrong = || {
                 format!(
-                    "the store has request `{number}`: `{}`",
+                    "the store has an invalid request `{number}`: `{}`",
                     text.escape_debug()
                 )
             };
@@ -262,7 +264,7 @@ fn key<'a>(
     for part in std::iter::once(name).chain(parts) {
         if part.contains(SEPARATOR) {
             return Err(format!(
-                "`{}`: a name cannot have a tab",
+                "`{}`: a name cannot contain a tab",
                 part.escape_debug()
             ));
         }

@@ -18,7 +18,7 @@ use weir_live::kernel::addresses;
 pub(super) enum Trouble {
     #[error(transparent)]
     Tap(#[from] MakeError),
-    #[error("the interface `{0}` does not get the address {1}: {2}")]
+    #[error("cannot add to the interface `{0}` the address {1}: {2}")]
     Address(String, ipnet::IpNet, io::Error),
 }
 
@@ -65,7 +65,7 @@ impl Taps {
         let reading = tokio::spawn(read(Arc::clone(&tap), inputs.clone())).abort_handle();
         tracing::info!(
             interface = plan.interface,
-            "acts for a port of a forwarding element"
+            "acting for a port of a forwarding element"
         );
         let name = plan.interface.clone();
         self.0.insert(name, Open { tap, plan, reading });
@@ -77,7 +77,7 @@ impl Taps {
         if let Some(open) = self.0.get(interface)
             && let Err(error) = open.tap.send(frame)
         {
-            tracing::debug!(interface, %error, "the kernel does not take a frame");
+            tracing::debug!(interface, %error, "the kernel rejected a frame");
         }
     }
 }
@@ -91,7 +91,7 @@ async fn read(tap: Arc<Tap>, inputs: mpsc::Sender<Input>) {
             Ok(len) => buffer[..len].to_vec(),
             Err(error) => {
                 let interface = tap.name();
-                tracing::warn!(interface, %error, "the TAP device is gone; it is made anew");
+                tracing::warn!(interface, %error, "the TAP device was deleted; recreating it");
                 return;
             }
         };

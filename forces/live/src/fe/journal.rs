@@ -52,20 +52,20 @@ impl Journal {
             }
             Notice::Master { from, to } => {
                 let from = from.map(|from| from.to_string());
-                tracing::info!(%to, from, "a control element is the master");
+                tracing::info!(%to, from, "a control element is now the master");
             }
             Notice::State(State::Associated) => {}
             Notice::State(State::NotAssociated(_)) => {
                 tracing::warn!(
-                    "no master: what its last one has configured stays in force, for CEFTI"
+                    "no master: the configuration of the last master stays active until CEFTI expires"
                 );
             }
             Notice::State(State::PreAssociation) => {
-                tracing::warn!("no master, and CEFTI has passed")
+                tracing::warn!("no master, and CEFTI has expired")
             }
             Notice::Forwarding(why) if why.is_on() => tracing::info!(%why, "the router forwards"),
             Notice::Forwarding(why) => tracing::error!(%why, "the router does not forward"),
-            Notice::Refused(why) => tracing::debug!(%why, "a packet of the master is not sent"),
+            Notice::Refused(why) => tracing::debug!(%why, "a packet from the master was not sent"),
             Notice::Changed(done) => self.changed(done),
         }
     }
@@ -79,10 +79,10 @@ impl Journal {
     /// The master accepts exceptions again, or does not answer.
     pub(super) fn attention(&mut self, ce: Id, is_attentive: bool) {
         match is_attentive {
-            true => tracing::debug!(%ce, "the master takes exceptions"),
+            true => tracing::debug!(%ce, "the master accepts exceptions"),
             false => {
                 if let Some(unlogged) = self.inattentive.admit() {
-                    let text = "the master does not answer: the router treats exceptions itself";
+                    let text = "the master does not answer: the router handles exceptions itself";
                     tracing::warn!(%ce, unlogged, "{text}");
                 }
             }

@@ -99,7 +99,7 @@ impl Open {
                         Some(libc::EEXIST) => failures.push(failure(
                             *place,
                             format!(
-                                "route {}: there is a route of this prefix with metric {METRIC} that the FE has not made",
+                                "route {}: another route for this prefix with metric {METRIC} exists, which the FE did not install",
                                 refused.prefix
                             ),
                         )),
@@ -223,7 +223,7 @@ impl Open {
             others.partition(|(_, interface)| owners.of(**interface).is_some());
         if !theirs.is_empty() {
             let routes = theirs.len();
-            tracing::info!(routes, "routes of other FEs on this machine stay");
+            tracing::info!(routes, "keeping routes of other FEs on this machine");
         }
         let gone: Vec<_> = gone
             .into_iter()
@@ -231,7 +231,7 @@ impl Open {
             .collect();
         let refused = self.installer.change(&gone)?;
         for refused in &refused {
-            tracing::warn!(%refused, "a route of an earlier process stays");
+            tracing::warn!(%refused, "cannot remove a route of an earlier process");
         }
         for change in &gone {
             self.others.remove(&change.prefix());
@@ -285,7 +285,7 @@ impl Owners {
 
 fn belongs(owner: &str) -> String {
     format!(
-        "another FE on this machine has a route of this prefix ({owner}); remove it there first, or give each its own prefixes"
+        "another FE on this machine has a route for this prefix ({owner}); remove it there first, or give each FE its own prefixes"
     )
 }
 

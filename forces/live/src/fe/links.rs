@@ -119,12 +119,14 @@ impl Links {
             let replaced = old.peers.replace(&new.peers);
             if replaced.ended.contains(ce) {
                 lines.insert(format!(
-                    "~ CE {ce}: another certificate, its association ends"
+                    "~ CE {ce}: certificate replaced; its association ends"
                 ));
                 self.open.remove(ce);
                 agent.handle_disconnected(now, *ce);
             } else if replaced.changed.contains(ce) {
-                lines.insert(format!("~ CE {ce}: certificates, its association goes on"));
+                lines.insert(format!(
+                    "~ CE {ce}: certificates changed; its association continues"
+                ));
             }
         }
         lines.into_iter().collect()

@@ -150,7 +150,7 @@ pub async fn run(
     };
     let routes = match Routes::start(sender.clone(), Arc::clone(&running)) {
         Ok(routes) => routes,
-        Err(error) => return format!("routes of a CE cannot be kept: {error}"),
+        Err(error) => return format!("cannot install routes of a CE: {error}"),
     };
     let forwards = agent.forwards();
     let mut driver = Driver {
@@ -193,7 +193,7 @@ pub async fn run(
             }
             input = inputs.recv() => match input {
                 Some(input) => driver.hand_in(input),
-                None => return "the agent has lost its inputs".to_owned(),
+                None => return "the input channel of the agent is closed".to_owned(),
             },
             () = timer => {}
             Some(exceptions) = exceptions.recv() => driver.agent.redirect(clock::now(), exceptions),
@@ -377,7 +377,7 @@ impl Driver {
         let running = Arc::clone(&self.running);
         tokio::task::spawn_blocking(move || {
             if let Err(error) = running.set_forwarding(on) {
-                tracing::error!(%error, on, "forwarding stays as it was");
+                tracing::error!(%error, on, "cannot switch forwarding on or off");
             }
         });
     }

@@ -172,7 +172,7 @@ impl Kernel {
         match swept {
             Ok(0) => {}
             Ok(routes) => tracing::info!(routes, "removed routes of an earlier process"),
-            Err(error) => tracing::warn!(%error, "routes of an earlier process stay"),
+            Err(error) => tracing::warn!(%error, "cannot remove routes of an earlier process"),
         }
     }
 

@@ -215,7 +215,7 @@ impl Trouble {
                 let why = match self.gap {
                     Span::ZERO => "the kernel has lost it".to_owned(),
                     gap => format!(
-                        "another program removes or replaces it again and again; the FE installs it again {gap} later"
+                        "another program repeatedly removes or replaces it; the FE reinstalls it {gap} later"
                     ),
                 };
                 self.missing = Some(Missing {

@@ -70,7 +70,7 @@ impl Row {
         answer: &[(Vec<u64>, Datum)],
     ) -> Result<Option<Self>, String> {
         if !wanted.iter().eq(answer.iter().map(|(oid, _)| oid)) {
-            return Err("it answers with other objects than were asked for".to_owned());
+            return Err("it answered with other objects than requested".to_owned());
         }
         let number = |place: usize| match answer.get(place) {
             Some((_, Datum::Number(number))) => Some(*number),

@@ -70,7 +70,7 @@ impl Secrets {
         let metadata = std::fs::metadata(path).map_err(|e| error(e.to_string()))?;
         if metadata.permissions().mode() & 0o007 != 0 {
             let why = format!(
-                "everybody may read these secrets: chmod 600 {}",
+                "any user can access these secrets: chmod 600 {}",
                 path.display()
             );
             return Err(error(why));
@@ -102,7 +102,7 @@ impl Secrets {
                 return Err(wrong("has more than one value"));
             }
             if values[known].replace(value).is_some() {
-                return Err(wrong("has a key that is there already"));
+                return Err(wrong("repeats a key"));
             }
         }
         Self::of(values)

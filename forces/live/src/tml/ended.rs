@@ -30,11 +30,13 @@ impl fmt::Display for Ended {
             Self::Here => f.write_str("closed here"),
             Self::ByPeer => f.write_str("closed by the peer"),
             Self::Lost(why) => write!(f, "lost: {why}"),
-            Self::Malformed(error) => write!(f, "the peer sent no message: {error}"),
-            Self::Stalled(time) => write!(f, "a message was not complete within {time:?}"),
+            Self::Malformed(error) => {
+                write!(f, "the peer sent bytes that are not a message: {error}")
+            }
+            Self::Stalled(time) => write!(f, "a message was incomplete after {time:?}"),
             Self::Refused(why) => write!(
                 f,
-                "the peer does not accept our certificate ({why}): enter it there under our ID"
+                "the peer does not accept our certificate ({why}): configure it there for our ID"
             ),
         }
     }

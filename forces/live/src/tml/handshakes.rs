@@ -48,8 +48,9 @@ impl Handshakes {
         {
             task.abort();
             let max = self.max;
-            let what =
-                format_args!("{max} handshakes at once: the oldest one of {victim} was ended");
+            let what = format_args!(
+                "{max} handshakes in progress: ended the oldest handshake of {victim}"
+            );
             faults.report(Fault::TooMany, what);
         }
         let task = tokio::spawn(handshake).abort_handle();

@@ -70,7 +70,7 @@ impl Certificate {
         let mut all = Self::all(text)?;
         match (all.pop(), all.is_empty()) {
             (Some(only), true) => Ok(only),
-            _ => Err("it has several certificates, but must have one".to_owned()),
+            _ => Err("the file has several certificates, but must have one".to_owned()),
         }
     }
 
@@ -81,7 +81,7 @@ impl Certificate {
             true => Ok(all),
             false => {
                 let why = format!(
-                    "it has {} certificates, but at most {PINS_MAX}: the old one and the new one of the same peer",
+                    "the file has {} certificates, but at most {PINS_MAX} are permitted: the old and the new one of a peer",
                     all.len()
                 );
                 Err(IdentityError::new(path, why))
@@ -99,9 +99,9 @@ impl Certificate {
         };
         let all = CertificateDer::pem_slice_iter(text.as_bytes()).map(read);
         let all = all.collect::<Result<Vec<_>, _>>();
-        let all = all.map_err(|e| format!("its certificate is damaged: {e}"))?;
+        let all = all.map_err(|e| format!("the certificate is damaged: {e}"))?;
         match all.is_empty() {
-            true => Err("it has no certificate; `weir keys NAME` makes one".to_owned()),
+            true => Err("the file has no certificate; `weir keys NAME` makes one".to_owned()),
             false => Ok(all),
         }
     }
@@ -154,7 +154,7 @@ impl Identity {
     pub fn read(certificate: &Path, key: &Path) -> Result<Self, IdentityError> {
         let mode = std::fs::metadata(key).map_err(|e| IdentityError::new(key, e))?;
         if mode.permissions().mode() & 0o007 != 0 {
-            let why = format!("everybody may use this key: chmod 600 {}", key.display());
+            let why = format!("any user can access this key: chmod 600 {}", key.display());
             return Err(IdentityError::new(key, why));
         }
         let (certificate, text) = (Certificate::read(certificate)?, text(key)?);
@@ -164,10 +164,10 @@ impl Identity {
     /// Creates an identity from a certificate and its key in PEM.
     pub fn of(certificate: Certificate, key: &str) -> Result<Self, String> {
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
-            .map_err(|e| format!("it has no private key in PEM: {e}"))?;
+            .map_err(|e| format!("the file has no private key in PEM: {e}"))?;
         // Detects the key of another certificate now rather than at the first handshake.
         let certified = super::tls::certified(&certificate, &key)
-            .map_err(|e| format!("it is not the key of this certificate: {e}"))?;
+            .map_err(|e| format!("the key does not belong to the certificate: {e}"))?;
         let pair = Pair {
             certificate,
             key,
@@ -498,7 +498,7 @@ mod tests {
         assert_eq!(one.fingerprint(), made.fingerprint);
         assert!(Identity::of(one.clone(), &made.key).is_ok());
         let error = Identity::of(one.clone(), &other.key).unwrap_err();
-        assert!(error.contains("not the key"), "{error}");
+        assert!(error.contains("does not belong"), "{error}");
         assert!(Identity::of(one, "no key").is_err());
         let both = made.certificate.clone() + &other.certificate;
         assert!(

@@ -315,13 +315,13 @@ impl Inbox {
         match message_len(message) {
             Ok(Some(len)) if len == message.len() => {}
             Ok(_) => {
-                let why = format!("{} bytes are not one message", message.len());
+                let why = format!("{} bytes are not exactly one message", message.len());
                 return Err(Ended::Lost(why));
             }
             Err(error) => return Err(Ended::Malformed(error)),
         }
         if Channel::of(message) != channel {
-            let what = format_args!("a message came on the wrong channel");
+            let what = format_args!("a message arrived on the wrong channel");
             self.report(Fault::WrongChannel, what);
             return Ok(false);
         }
@@ -331,8 +331,9 @@ impl Inbox {
         {
             // The session refuses it.
             let source = view.source();
-            let what =
-                format_args!("the certificate of {proved} asks for an association as {source}");
+            let what = format_args!(
+                "a peer with the certificate of {proved} requested an association as {source}"
+            );
             self.report(Fault::OtherId, what);
         }
         lock(&self.shared.queue).count_received(channel, message.len() as u64);

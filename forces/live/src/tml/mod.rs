@@ -248,9 +248,9 @@ pub enum TmlError {
     },
     /// A link without certificates is not permitted.
     #[error(
-        "{transport} at {address} without certificates: anybody who reaches this address could send messages, on \
-         loopback any local user. Set `certificate` and `key` with transport \"quic\" or \"tcp_udp\" (`weir keys` makes \
-         them), or accept it with `insecure = true`"
+        "{transport} at {address} has no certificates: anyone who can reach this address could send messages; on \
+         loopback, any local user. Set `certificate` and `key` with transport \"quic\" or \"tcp_udp\" (`weir keys` makes \
+         them), or accept this with `insecure = true`"
     )]
     Insecure {
         /// Keyword of the transport.
@@ -274,7 +274,7 @@ pub enum TmlError {
     },
     /// The discipline may drop control messages.
     #[error(
-        "the channel cannot have the discipline {kind}: only dppbrb and fifo never drop a control message"
+        "the channel cannot use the discipline {kind}: only dppbrb and fifo never drop a control message"
     )]
     Discipline {
         /// Kind of the discipline.

@@ -146,7 +146,7 @@ async fn connect(ce: &Remote) -> Result<Link, TmlError> {
     let late = |_| {
         TmlError::handshake(
             address,
-            format_args!("not within {:?}", common.limits.handshake),
+            format_args!("timeout after {:?}", common.limits.handshake),
         )
     };
     let shaken = shaken.await.map_err(late)?;
@@ -178,7 +178,7 @@ async fn listen(local: &Local) -> Result<Listener, TmlError> {
     let io = |error| TmlError::io("listen on UDP at", local.address)(error);
     let socket = std::net::UdpSocket::bind(local.address).map_err(io)?;
     if let Err(error) = SockRef::from(&socket).set_recv_buffer_size(SOCKET_BYTES) {
-        tracing::debug!(%error, "a UDP socket keeps its default buffer");
+        tracing::debug!(%error, "cannot enlarge the buffer of a UDP socket");
     }
     let (base, runtime) = (endpoint(&pinned.identity), Arc::new(TokioRuntime));
     let endpoint = Endpoint::new(base, Some(config), socket, runtime).map_err(io)?;
@@ -212,7 +212,7 @@ async fn accept(endpoint: Endpoint, mut handshakes: Handshakes, entrance: Arc<En
     while let Some(incoming) = endpoint.accept().await {
         if handshakes.len() >= RETRY_FROM && incoming.may_retry() {
             if let Err(error) = incoming.retry() {
-                tracing::debug!(%error, "a connection was not asked for its address");
+                tracing::debug!(%error, "cannot validate the address of a connection");
             }
             continue;
         }
@@ -240,8 +240,8 @@ impl Entrance {
             }
         };
         let Ok(permit) = self.permits.clone().try_acquire_owned() else {
-            connection.close(FAULT, b"as many links as permitted are open");
-            let what = format_args!("{peer}: as many links as permitted are open");
+            connection.close(FAULT, b"the maximum number of links is open");
+            let what = format_args!("{peer}: the maximum number of links is open");
             return faults.report(Fault::TooMany, what);
         };
         let proved = proved(&connection, &self.pinned);
@@ -357,7 +357,7 @@ impl Redirects<'_> {
         match time::timeout(self.limits.redirect, sent).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => self.late(format_args!("a redirect was not sent: {error}")),
-            Err(_) => self.late(format_args!("the path takes no redirect")),
+            Err(_) => self.late(format_args!("a redirect was not sent in time")),
         }
     }
 
@@ -371,7 +371,9 @@ impl Redirects<'_> {
         let space = self.space.clone().acquire_many_owned(bytes);
         let Ok(Ok(permit)) = time::timeout(patience, space).await else {
             self.is_stalled = true;
-            return self.late(format_args!("earlier redirects are still under way"));
+            return self.late(format_args!(
+                "a redirect was not sent: earlier redirects are still in progress"
+            ));
         };
         self.is_stalled = false;
         let (connection, inbox) = (self.connection.clone(), self.inbox.clone());

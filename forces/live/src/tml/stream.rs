@@ -49,7 +49,7 @@ async fn message(stream: &mut (impl AsyncRead + Unpin), limits: Limits) -> Resul
         match message.len() == len {
             true => Ok(message),
             false => Err(Ended::Lost(
-                "the peer closed it within a message".to_owned(),
+                "the peer closed the link within a message".to_owned(),
             )),
         }
     };
@@ -65,7 +65,7 @@ pub(super) fn lost(error: &std::io::Error) -> Ended {
     match refused {
         Some(rustls::Error::AlertReceived(alert)) => Ended::Refused(format!("{alert:?}")),
         _ if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-            Ended::Lost("the peer ended it without a word".to_owned())
+            Ended::Lost("the peer closed the link without notice".to_owned())
         }
         _ => Ended::Lost(error.to_string()),
     }

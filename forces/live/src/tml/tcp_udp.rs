@@ -98,7 +98,7 @@ async fn connect(ce: &Remote) -> Result<Link, TmlError> {
     let late = |_| {
         TmlError::handshake(
             address,
-            format_args!("not within {:?}", common.limits.handshake),
+            format_args!("timeout after {:?}", common.limits.handshake),
         )
     };
     let (wire, proved, secrets, socket) = shake.await.map_err(late)??;
@@ -150,7 +150,7 @@ async fn on(
     task.spawn_on(sending, &runtime);
     match task.join_next().await {
         Some(Ok(sent)) => sent,
-        _ => Err(Ended::Lost("the runtime that sends has ended".to_owned())),
+        _ => Err(Ended::Lost("the sending runtime has ended".to_owned())),
     }
 }
 
@@ -248,7 +248,7 @@ fn prepare(tcp: &TcpStream) {
     let socket = SockRef::from(tcp);
     let set = tcp.set_nodelay(true);
     if let Err(error) = set.and_then(|()| socket.set_tcp_notsent_lowat(NOT_SENT_BYTES_MAX)) {
-        tracing::debug!(%error, "a TCP connection keeps its defaults");
+        tracing::debug!(%error, "cannot set the options of a TCP connection");
     }
 }
 
@@ -341,7 +341,7 @@ impl Entrance {
             Err((fault, why)) => return faults.report(fault, format_args!("{peer}: {why}")),
         };
         let Ok(permit) = self.permits.clone().try_acquire_owned() else {
-            let what = format_args!("{peer}: as many links as permitted are open");
+            let what = format_args!("{peer}: the maximum number of links is open");
             return faults.report(Fault::TooMany, what);
         };
         let (link, ends) = link::open(proved, peer, &self.common.channel, faults);

@@ -104,7 +104,7 @@ fn provider() -> CryptoProvider {
 
 /// A certificate that belongs to no configured ID.
 #[derive(Debug, thiserror::Error)]
-#[error("the configuration gives no ID to this certificate, with SHA-256 fingerprint {0}")]
+#[error("the configuration has no ID for the certificate with SHA-256 fingerprint {0}")]
 struct UnknownCertificate(Fingerprint);
 
 /// Accepts only the certificates of the peers.

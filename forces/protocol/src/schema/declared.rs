@@ -209,8 +209,8 @@ fn map(value: Kind) -> Kind {
         ..Component::read_only(id, name, kind)
     };
     let members = vec![
-        member(1, "name", "Its name.", Kind::Text(None)),
-        member(2, "value", "Its value.", value),
+        member(1, "name", "The name.", Kind::Text(None)),
+        member(2, "value", "The value.", value),
     ];
     let key = Key {
         id: 1,

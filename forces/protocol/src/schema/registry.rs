@@ -132,7 +132,7 @@ impl Registry {
             return match difference(known, class) {
                 None => Ok(()),
                 Some(what) => Err(RegistryError::new(format!(
-                    "the class {name} ({id}) differs from {}, which is known by this ID, in {what}",
+                    "the class {name} ({id}) differs from {}, the known class with this ID, in {what}",
                     known.name
                 ))),
             };

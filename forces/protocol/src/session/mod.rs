@@ -76,7 +76,7 @@ impl Heartbeats {
     /// Checks the times: a time of zero would cause endless work.
     fn check(&self) -> Result<(), ZeroSpan> {
         check_span(
-            "the time after which a CE is given up (CEHDI)",
+            "the time after which a silent CE counts as lost (CEHDI)",
             self.ce_dead,
         )?;
         check_span(
@@ -134,7 +134,7 @@ impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LinkLost => f.write_str("the link was lost"),
-            Self::Silent => f.write_str("the peer gave no sign of life"),
+            Self::Silent => f.write_str("the peer was silent for too long"),
             Self::TornDown(reason) => write!(f, "the peer ended the association: {reason}"),
             Self::Released => f.write_str("ended here"),
             Self::Refused(result) => write!(f, "the CE refused the association: {result}"),
@@ -142,7 +142,7 @@ impl fmt::Display for Loss {
             Self::Unexpected => {
                 f.write_str("the CE sent other messages instead of an answer to the setup")
             }
-            Self::Replaced => f.write_str("the FE has associated anew"),
+            Self::Replaced => f.write_str("the FE has associated again"),
         }
     }
 }

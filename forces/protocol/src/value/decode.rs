@@ -36,7 +36,7 @@ pub(super) fn members(members: &[Component], content: &Content) -> Decoded {
 fn no_data() -> ValueError {
     ValueError::new(
         ResultCode::InvalidTlv,
-        "the path has no FULLDATA and no SPARSEDATA",
+        "the path has neither FULLDATA nor SPARSEDATA",
     )
 }
 
@@ -60,7 +60,7 @@ pub(super) fn whole(octets: &[u8], read: impl FnOnce(&mut &[u8]) -> Decoded) -> 
     match rest.len() < 4 && rest.iter().all(|octet| *octet == 0) {
         true => Ok(value),
         false => Err(mismatch(format!(
-            "{} octets are left behind the value",
+            "{} octets are left after the value",
             rest.len()
         ))),
     }
@@ -79,7 +79,7 @@ pub(super) fn full_within(kind: &Kind, rest: &mut &[u8]) -> Decoded {
     match kind {
         Kind::Struct(members) => full_members(members, rest),
         Kind::Union(_) => {
-            let message = "a union needs SPARSEDATA, which says which member it has";
+            let message = "a union needs SPARSEDATA, which identifies its member";
             Err(ValueError::new(ResultCode::InvalidTlv, message))
         }
         Kind::Array(array) if matches!(array.size, Size::Fixed(_)) => full_rows(array, rest),
@@ -142,7 +142,7 @@ fn take_tlv<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], ValueError> {
     let within = within.ok_or_else(|| {
         let left = rest.len();
         mismatch(format!(
-            "a FULLDATA has a length of {len}, where {left} octets are left"
+            "a FULLDATA has a length of {len}, but only {left} octets are left"
         ))
     })?;
     *rest = rest.get(padded(len)..).unwrap_or_default();
@@ -153,7 +153,7 @@ fn take_tlv<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], ValueError> {
 fn of_rows(array: &Array, mut rows: Vec<(u32, Value)>) -> Decoded {
     rows.sort_by_key(|(index, _)| *index);
     if let Some(pair) = rows.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        let message = format!("the row {} is there twice", pair[0].0);
+        let message = format!("the row {} occurs twice", pair[0].0);
         return Err(ValueError::new(ResultCode::InvalidParameters, message));
     }
     if array.is_map() {
@@ -184,7 +184,7 @@ fn named(row: Value) -> Result<(std::borrow::Cow<'static, str>, Value), ValueErr
     match (members.next(), members.next()) {
         (Some(Value::Text(name)), Some(value)) => Ok((name.into(), value)),
         _ => {
-            let message = "a row must have its name and its value";
+            let message = "a row must have a name and a value";
             Err(ValueError::new(ResultCode::InvalidParameters, message))
         }
     }
@@ -197,7 +197,7 @@ fn from_parts(kind: &Kind, parts: &[Ilv]) -> Decoded {
         Kind::Union(members) => match parts.len() {
             1 => struct_from_parts(members, parts),
             count => {
-                let message = format!("a union has one member, and not {count}");
+                let message = format!("a union has one member, not {count}");
                 Err(ValueError::new(ResultCode::InvalidParameters, message))
             }
         },
@@ -231,7 +231,7 @@ fn struct_from_parts(members: &[Component], parts: &[Ilv]) -> Decoded {
     let place = |of: &Component| members.iter().position(|member| member.id == of.id);
     values.sort_by_cached_key(|(member, _)| place(member));
     if let Some(pair) = values.windows(2).find(|pair| pair[0].0.id == pair[1].0.id) {
-        let message = format!("the member `{}` is there twice", pair[0].0.name);
+        let message = format!("the member `{}` occurs twice", pair[0].0.name);
         return Err(ValueError::new(ResultCode::InvalidParameters, message));
     }
     let named = |(member, value): (&Component, Value)| (member.name.clone().into(), value);

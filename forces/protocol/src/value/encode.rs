@@ -215,7 +215,7 @@ pub(super) fn parts(kind: &Kind, value: &Value) -> Result<Vec<Ilv>, ValueError> 
             match parts.len() {
                 1 => Ok(parts),
                 count => {
-                    let message = format!("a union has one member, and not {count}");
+                    let message = format!("a union has one member, not {count}");
                     Err(ValueError::new(ResultCode::InvalidParameters, message))
                 }
             }

@@ -14,7 +14,7 @@ fn fields(array: &Array, id: u32) -> Result<Vec<&Kind>, ValueError> {
         let ids: Vec<_> = array.keys.iter().map(|key| key.id.to_string()).collect();
         let message = match ids.is_empty() {
             true => "the table has no keys: select a row by its index".to_owned(),
-            false => format!("the table has no key {id}, but {}", ids.join(", ")),
+            false => format!("the table has no key {id}; its keys are {}", ids.join(", ")),
         };
         ValueError::new(ResultCode::InvalidPath, message)
     })?;
@@ -30,7 +30,7 @@ pub fn key_bytes(array: &Array, id: u32, values: &[Value]) -> Result<Vec<u8>, Va
     let fields = fields(array, id)?;
     if fields.len() != values.len() {
         let (needs, given) = (fields.len(), values.len());
-        let message = format!("the key has {needs} fields, and not {given}");
+        let message = format!("the key has {needs} fields, not {given}");
         return Err(ValueError::new(ResultCode::InvalidParameters, message));
     }
     let mut octets = Vec::new();

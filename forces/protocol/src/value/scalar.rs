@@ -157,7 +157,7 @@ fn text(value: &Value) -> Result<String, ValueError> {
         Value::Negative(number) => Ok(number.to_string()),
         Value::Real(number) => Ok(number.to_string()),
         Value::Flag(on) => Ok(on.to_string()),
-        Value::Absent | Value::List(_) | Value::Struct(_) => Err(wrong(value, "a text")),
+        Value::Absent | Value::List(_) | Value::Struct(_) => Err(wrong(value, "a string")),
     }
 }
 
@@ -248,7 +248,7 @@ pub(super) fn decode(kind: &Kind, octets: &[u8]) -> Result<Value, ValueError> {
         Kind::Text(most) => {
             check_len(octets.len(), *most)?;
             let text = std::str::from_utf8(octets).map_err(|_| {
-                ValueError::new(ResultCode::InvalidParameters, "a text must be UTF-8")
+                ValueError::new(ResultCode::InvalidParameters, "a string must be UTF-8")
             })?;
             text.into()
         }

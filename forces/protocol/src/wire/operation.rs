@@ -259,7 +259,7 @@ fn parse_operands(kind: OperationKind, tlvs: Tlvs<'_>) -> Result<Operands, WireE
             _ => {
                 let place = Place::new("OPER-TLV", tlv.at);
                 return Err(place.unexpected(
-                    "type within",
+                    "type of an inner TLV",
                     tlv.kind,
                     "PATH-DATA",
                     ResultCode::InvalidTlv,
@@ -273,7 +273,7 @@ fn parse_operands(kind: OperationKind, tlvs: Tlvs<'_>) -> Result<Operands, WireE
 /// Checks that the operation permits the end of every path. The constructor of a path has bounded its depth.
 fn check_ends(place: Place, kind: OperationKind, path: &PathData) -> Result<(), WireError> {
     if matches!(path.selector(), Some(Selector::Range { .. })) && !kind.selects_ranges() {
-        let names = "GET or DEL, as a path selects a range of rows";
+        let names = "GET or DEL, because a path selects a range of rows";
         return Err(place.unexpected(
             "operation",
             u16::from(kind),

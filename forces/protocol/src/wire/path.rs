@@ -340,7 +340,7 @@ impl Selector {
                 place.permit_len("TLVs after the first", more, (0, 0), ResultCode::InvalidTlv)?;
                 if TlvKind::from(kind) != TlvKind::FullData {
                     return Err(place.unexpected(
-                        "type within",
+                        "type of an inner TLV",
                         kind,
                         "FULLDATA",
                         ResultCode::InvalidTlv,
@@ -410,11 +410,16 @@ impl Content {
             (before, _) => {
                 let names = match before {
                     Self::Empty => "FULLDATA, SPARSEDATA, RESULT, EXTENDEDRESULT or PATH-DATA",
-                    Self::Nested(_) => "PATH-DATA, as before it",
+                    Self::Nested(_) => "PATH-DATA, like the TLVs before it",
                     _ => "absent: one TLV of data ends a path",
                 };
                 let place = Place::new(PART, tlv.at);
-                Err(place.unexpected("type within", tlv.kind, names, ResultCode::InvalidTlv))
+                Err(place.unexpected(
+                    "type of an inner TLV",
+                    tlv.kind,
+                    names,
+                    ResultCode::InvalidTlv,
+                ))
             }
         }
     }

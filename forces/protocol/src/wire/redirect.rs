@@ -140,7 +140,7 @@ impl<'a> View<'a> {
                 _ => {
                     let (kind, names) = (part.kind, "METADATA, then REDIRECTDATA, once each");
                     return Err(place.unexpected(
-                        "type within",
+                        "type of an inner TLV",
                         kind,
                         names,
                         ResultCode::InvalidTlv,

@@ -28,7 +28,7 @@ pub enum Fault {
     )]
     NoLibrary(String),
     /// An element in a place where it is not permitted.
-    #[error("`{found}` within `{within}`, which may have {permitted}")]
+    #[error("`{found}` is not permitted in `{within}`, which may contain {permitted}")]
     Unexpected {
         /// The element.
         found: String,
@@ -95,10 +95,7 @@ pub enum Fault {
 fn hint(loads: &[String]) -> String {
     match loads {
         [] => String::new(),
-        loads => format!(
-            " here, nor in the libraries that are loaded: {}",
-            loads.join(", ")
-        ),
+        loads => format!(" here or in the loaded libraries: {}", loads.join(", ")),
     }
 }
 

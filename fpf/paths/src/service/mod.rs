@@ -672,7 +672,7 @@ mod tests {
         let none = paths.cheapest(c1, Target::Fe(a1, Payload::EtherType(1)), None, 1);
         assert_eq!(
             none.unwrap_err().to_string(),
-            "`a1` delivers no packets of this kind: it is no edge for them"
+            "`a1` does not deliver packets of this kind: it is not an edge for them"
         );
         let none = paths.cheapest(c1, Target::Fe(a1, Payload::Ip), Some("silver"), 1);
         let expected = "no path leads from `c1` to `a1` through domains that offer `silver`";
@@ -819,7 +819,7 @@ mod tests {
         let error = paths
             .add_link(link_of(&mut net.interfaces, [h, o], 1, None))
             .unwrap_err();
-        let expected = "domain `hub` has no free identifier: all 256 of 1 byte are in use; 2-byte identifiers would do";
+        let expected = "domain `hub` has no free identifier: all 256 identifiers of 1 byte are in use; use 2-byte identifiers";
         assert_eq!(error.to_string(), expected);
         assert_eq!(paths.topology().links().count(), 126);
     }

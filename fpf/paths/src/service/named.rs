@@ -282,9 +282,9 @@ mod tests {
         let error = |paths: &Paths, through: &[&str]| passed(paths, through).unwrap_err();
         assert_eq!(
             error(&paths, &["b", "a"]),
-            "the named path must begin in domain `c` and end in `a`, where its flow does"
+            "the named path must begin in domain `c` and end in `a`, like its flow"
         );
-        let gap = "no working link leads from domain `b` to `d` on the named path, by the elements that it names";
+        let gap = "no working link leads from domain `b` to `d` on the named path, through the elements that it names";
         assert_eq!(error(&paths, &["c", "b", "d", "a"]), gap);
         assert!(error(&paths, &["c", "b2", "b3", "a"]).contains("from domain `b` to `a`"));
         let topology = paths.topology();

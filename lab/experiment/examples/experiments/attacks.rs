@@ -39,14 +39,16 @@ const COLUMNS: [Column; 16] = [
     // Calls of an attacked address.
     column("talk lost, %", |m| Some(100.0 * m.get("loss_ratio.talk")?)),
     column("talk, p99 ms", |m| m.get("delay_ms_p99.talk").copied()),
-    column("wait, s", |m| {
+    column("accepted after, s", |m| {
         m.get("acceptance_delay_s_accepted.call").copied()
     }),
-    column("never in", |m| m.get("never_accepted_flows.call").copied()),
-    column("back, s", |m| m.get("recovery_s").copied()),
+    column("never accepted", |m| {
+        m.get("never_accepted_flows.call").copied()
+    }),
+    column("recovery, s", |m| m.get("recovery_s").copied()),
     column("recall", |m| mean(m, "hog_recall_ratio.")),
     column("precision", |m| mean(m, "hog_precision_ratio.")),
-    column("found, s", |m| mean(m, "hog_detection_s_mean.")),
+    column("detection, s", |m| mean(m, "hog_detection_s_mean.")),
 ];
 
 /// The share that honest traffic keeps; its rows are the disciplines that every attack on the link has.

@@ -104,8 +104,8 @@ fn all_tables(loads: &[Load]) -> String {
 /// Delay of each discipline under each load.
 fn delays(loads: &[Load]) -> String {
     let mut text = String::from(
-        "\n## Delay under each load\n\nIn ms, the 99th percentile: of small packets from end to end where the load has them \
-         (*), of all packets in the queue otherwise.\n\n",
+        "\n## Delay under each load\n\n99th percentile in ms: end-to-end delay of small packets where the load has \
+         them (*), otherwise queue delay of all packets.\n\n",
     );
     for (number, load) in (1..).zip(loads) {
         let small = load.metrics().any(|m| figures::small_p99(m).is_some());

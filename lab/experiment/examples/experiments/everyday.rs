@@ -41,8 +41,8 @@ struct Figure {
 const FIGURES: [Figure; 5] = [
     Figure {
         heading: "Delay of light traffic",
-        about: "In ms, end to end, the 99th percentile, in which a lost packet is as late as the run is long; of `game`, `call` and \
-                `dns` the worst. Limit: 1.2 times the best of the others.",
+        about: "99th percentile of the end-to-end delay in ms, where a lost packet counts with the length of the run; \
+                the worst of `game`, `call` and `dns`. Limit: 1.2 times the best of the others.",
         read: figures::light_p99,
         decimals: 1,
         is_less_better: true,
@@ -51,8 +51,8 @@ const FIGURES: [Figure; 5] = [
     },
     Figure {
         heading: "Fairness between senders",
-        about: "Jain's index of the goodput of hosts that send, of those that want more than their share. Limit: 0.02 below the \
-                better of `cake` and `host_fair`.",
+        about: "Jain's index of the goodput of sending hosts, counting hosts that want more than their share. Limit: \
+                0.02 below the better of `cake` and `host_fair`.",
         read: |m| m.get("jain_index_senders").copied(),
         decimals: 2,
         is_less_better: false,
@@ -61,7 +61,7 @@ const FIGURES: [Figure; 5] = [
     },
     Figure {
         heading: "Fairness between receivers",
-        about: "The same of hosts that receive.",
+        about: "The same for receiving hosts.",
         read: |m| m.get("jain_index_receivers").copied(),
         decimals: 2,
         is_less_better: false,
@@ -70,7 +70,7 @@ const FIGURES: [Figure; 5] = [
     },
     Figure {
         heading: "Goodput",
-        about: "In Mbit/s, of all traffic together. Limit: 2 % below the best of the others.",
+        about: "Goodput of all traffic in Mbit/s. Limit: 2 % below the best of the others.",
         read: figures::goodput,
         decimals: 2,
         is_less_better: false,
@@ -78,8 +78,8 @@ const FIGURES: [Figure; 5] = [
         limit: |best| 0.98 * best,
     },
     Figure {
-        heading: "Response of pages",
-        about: "In s, mean, connection included. Limit: 1.2 times the better of `cake` and `host_fair`.",
+        heading: "Page response time",
+        about: "Mean in s, including the connection setup. Limit: 1.2 times the better of `cake` and `host_fair`.",
         read: |m| m.get("web_response_s_mean").copied(),
         decimals: 3,
         is_less_better: true,
@@ -143,7 +143,7 @@ impl Figure {
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
         let head = header(&names);
         format!(
-            "\n### {heading}\n\n{about} `{TESTED}` is beyond it under {beyond} of {all} loads.\n\n{head}{lines}"
+            "\n### {heading}\n\n{about} `{TESTED}` misses the limit under {beyond} of {all} loads.\n\n{head}{lines}"
         )
     }
 
@@ -212,7 +212,7 @@ mod tests {
         let text = summary(&loads);
         for expected in [
             "- `home`: T. 2 runs.\n",
-            "of the others. `triple_fair` is beyond it under 1 of 2 loads.\n\n| | `cake` | `triple_fair` |\n",
+            "of the others. `triple_fair` misses the limit under 1 of 2 loads.\n\n| | `cake` | `triple_fair` |\n",
             "| `home` | **10.0** | 12.5 (!) |\n| `crowd` | **10.0** | 11.5 |\n",
             "| `home` | **50.00** | 49.50 |\n| `crowd` | **50.00** | 48.50 (!) |\n",
         ] {

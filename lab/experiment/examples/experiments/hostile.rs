@@ -29,7 +29,7 @@ pub(crate) fn run(root: &Path, named: &[&str]) -> Result<(), String> {
         .find(|n| TABLES.iter().all(|(name, _)| name != *n))
     {
         let names = TABLES.map(|(name, _)| name).join(", ");
-        return Err(format!("there is no table \"{name}\"; there are {names}"));
+        return Err(format!("unknown table \"{name}\"; permitted: {names}"));
     }
     let wanted = TABLES
         .iter()

@@ -24,12 +24,12 @@ use weir_experiment::statistics::Summary;
 
 const USAGE: &str = "cargo xtask peers [--runs N] [--seconds N] [--peers DIR] [--from DIR] \
     [--weir PROGRAM] [SCENARIO...]
-  SCENARIO  forces, sdbm, lrufq, fan, bneck, linux or time; all of them if none is named
-  --runs    seeds of each case (10)
-  --seconds simulated time, where a scenario leaves it open
-  --peers   the programs of the peers (../shared/peers)
-  --from    take ns-3's results from the lines in DIR/SCENARIO.jsonl, where there are any
-  --weir    a release binary, instead of building one";
+  SCENARIO  forces, sdbm, lrufq, fan, bneck, linux or time [default: all]
+  --runs    seeds of each case [default: 10]
+  --seconds simulated time in s, for scenarios that do not define it
+  --peers   folder of the peers' programs [default: ../shared/peers]
+  --from    read ns-3's results from DIR/SCENARIO.jsonl, if it exists
+  --weir    release binary to use [default: build one]";
 
 const REMEDY: &str = "apt-get install g++ make time libns3-dev ns2";
 /// Processor times are medians of this many runs of both programs, which alternate.
@@ -112,8 +112,8 @@ fn parse(root: &Path, words: &[&str]) -> Result<Options, String> {
     };
     let mut words = words.iter();
     while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or(format!("{word} needs a value"));
-        let bad = |value: &str| format!("{word} {value}: not a positive number");
+        let mut value = || words.next().ok_or(format!("{word} requires a value"));
+        let bad = |value: &str| format!("{word} {value}: must be a positive number");
         match *word {
             "--runs" => {
                 let value = value()?;
@@ -123,8 +123,9 @@ fn parse(root: &Path, words: &[&str]) -> Result<Options, String> {
             "--seconds" => {
                 let value = value()?;
                 let seconds = value.parse().ok().filter(|&seconds| seconds > 20.0);
-                let seconds =
-                    seconds.ok_or(format!("{word} {value}: not above a warm-up of 20"))?;
+                let seconds = seconds.ok_or(format!(
+                    "{word} {value}: must be greater than the warm-up, 20"
+                ))?;
                 options.seconds = Some(seconds);
             }
             "--peers" => options.peers = PathBuf::from(value()?),
@@ -133,7 +134,7 @@ fn parse(root: &Path, words: &[&str]) -> Result<Options, String> {
             name if name == "time" || cases::SCENARIOS.contains(&name) => {
                 options.scenarios.push(name.to_owned());
             }
-            _ => return Err(format!("\"{word}\" is not understood\nusage: {USAGE}")),
+            _ => return Err(format!("unknown argument \"{word}\"\nusage: {USAGE}")),
         }
     }
     Ok(options)
@@ -144,8 +145,8 @@ impl Bench {
         let peers = &self.options.peers;
         if !peers.join("ns3/Makefile").exists() || !peers.join("ns2/fan.tcl").exists() {
             return Err(format!(
-                "{}: no programs of ns-3 and ns-2 here (ns3/Makefile, ns2/fan.tcl); name their \
-                 folder with --peers DIR",
+                "{}: the programs of ns-3 and ns-2 are missing (ns3/Makefile, ns2/fan.tcl); set their folder with \
+                 --peers DIR",
                 peers.display()
             ));
         }
@@ -186,7 +187,7 @@ impl Bench {
             let ours = summary(runs.iter().filter_map(&measure.weir));
             let (Some(theirs), Some(ours)) = (theirs, ours) else {
                 let (case, name) = (&case.name, &measure.name);
-                return Err(format!("{case}: one side has no \"{name}\""));
+                return Err(format!("{case}: one program did not report \"{name}\""));
             };
             rows += &row(case, &measure.name, measure.bar, &theirs, &ours);
         }
@@ -329,7 +330,7 @@ impl Bench {
         output(&mut timed)?;
         let text = fs::read_to_string(&file).unwrap_or_default();
         let seconds = text.trim().parse();
-        seconds.map_err(|_| format!("{}: no time in it", file.display()))
+        seconds.map_err(|_| format!("{}: contains no time", file.display()))
     }
 }
 

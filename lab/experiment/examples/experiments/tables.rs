@@ -73,7 +73,10 @@ impl Document {
         let at = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
         let text = fs::read_to_string(&document).map_err(|error| at(&document, error))?;
         let text = replaced(&text, &self.marks(), summary);
-        let text = text.ok_or(format!("{}: the marks are gone", self.path))?;
+        let text = text.ok_or(format!(
+            "{}: the marks of the summary are missing",
+            self.path
+        ))?;
         fs::write(&document, text).map_err(|error| at(&document, error))?;
         let full = root.join(self.tables_path());
         fs::create_dir_all(root.join("out")).map_err(|error| at(&full, error))?;
@@ -96,9 +99,9 @@ impl Document {
         let folders = folders.join(" or ");
         format!(
             "cargo xtask {command} [--runs N] [SCENARIO...]
-  SCENARIO  a file name below {folders}, without `.toml`; all of them if none is
-            named, and then {} and the summary in {path} are written; otherwise the tables are printed
-  --runs    seeds of each point (what the scenario says)",
+  SCENARIO  a file name below {folders}, without `.toml`; prints the tables of this scenario
+            [default: all scenarios; writes {} and the summary in {path}]
+  --runs    seeds of each point [default: the scenario's]",
             self.tables_path()
         )
     }
@@ -120,7 +123,7 @@ impl Document {
             .iter()
             .find(|name| !files.iter().any(|file| stem(file).as_ref() == Some(name)))
         {
-            return Err(format!("there is no scenario \"{name}\""));
+            return Err(format!("unknown scenario \"{name}\""));
         }
         files.retain(|file| named.is_empty() || stem(file).is_some_and(|s| named.contains(&s)));
         Ok(files)
@@ -174,14 +177,14 @@ fn parse(words: &[&str]) -> Result<Options, String> {
     let mut options = Options::default();
     let mut words = words.iter();
     while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or(format!("{word} needs a value"));
+        let mut value = || words.next().ok_or(format!("{word} requires a value"));
         match *word {
             "--runs" => {
                 let runs = value()?.parse().ok().filter(|runs| *runs > 0);
-                options.runs = Some(runs.ok_or(format!("{word}: not a positive number"))?);
+                options.runs = Some(runs.ok_or(format!("{word}: must be a positive number"))?);
             }
             name if !name.starts_with('-') => options.scenarios.push(name.to_owned()),
-            _ => return Err(format!("\"{word}\" is not understood")),
+            _ => return Err(format!("unknown argument \"{word}\"")),
         }
     }
     Ok(options)

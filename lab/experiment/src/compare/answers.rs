@@ -46,23 +46,23 @@ const QUESTIONS: [Question; 7] = [
         loads: |_| true,
         figures: &[
             column("median", figures::small_p50),
-            column("99 %", figures::small_p99),
+            column("p99", figures::small_p99),
         ],
         silent: None,
     },
     Question {
-        title: "Wait in the queue, all packets",
+        title: "Queue delay, all packets",
         unit: "ms",
         better: Better::Less,
         loads: |_| true,
         figures: &[
             column("median", figures::queue_p50),
-            column("99 %", figures::queue_p99),
+            column("p99", figures::queue_p99),
         ],
         silent: None,
     },
     Question {
-        title: "Calls and other small packets lost",
+        title: "Loss of calls and other small packets",
         unit: "%",
         better: Better::Less,
         loads: |_| true,
@@ -87,20 +87,20 @@ const QUESTIONS: [Question; 7] = [
         silent: Some(1.0),
     },
     Question {
-        title: "Time of short flows",
+        title: "Completion time of short flows",
         unit: "s",
         better: Better::Less,
         // The short flows of an attack may be the attacker's.
         loads: |load| !is_attack(load),
         figures: &[
             column("mean", figures::short_flows),
-            column("99 %", figures::short_flows_p99),
+            column("p99", figures::short_flows_p99),
         ],
         silent: None,
     },
     Question {
         title: "Goodput that honest traffic keeps under attack",
-        unit: "share of what it had",
+        unit: "share of its goodput before the attack",
         better: Better::More,
         loads: is_attack,
         figures: &[
@@ -313,9 +313,9 @@ mod tests {
             })
             .collect();
         let expected = [
-            "Wait in the queue, all packets: calm median",
+            "Queue delay, all packets: calm median",
             "Goodput of TCP and web: calm ",
-            "Time of short flows: calm mean",
+            "Completion time of short flows: calm mean",
             "Goodput that honest traffic keeps under attack: attack all",
         ];
         assert_eq!(told, expected);

@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn an_error_names_the_place_and_what_is_permitted() {
-        let end = "there is no discipline `fq_codl`; did you mean `fq_codel`?";
+        let end = "unknown discipline `fq_codl`; did you mean `fq_codel`?";
         assert_eq!(error("fq_codl"), end);
         assert!(
             error("lru_fq:cach=1").contains("lru_fq:cach=1: "),

@@ -119,15 +119,14 @@ impl Chosen {
         let narrowest = directions.min();
         if let Some((least, name)) = narrowest.filter(|(least, _)| rate >= *least) {
             return wrong(format!(
-                "must be less than the {least} of `link.{name}`: the queue would be there"
+                "must be less than the {least} of `link.{name}`: otherwise the queue forms there"
             ));
         }
         let own = link.directions[0].rate_at_start();
         let own = own.filter(|own| rate > *own && has_attack(&plan.base));
         match own {
             Some(own) => wrong(format!(
-                "must be at most the load's own {own}: its attackers' rates are made for that, and would not fill a \
-                 faster link"
+                "must be at most the load's own {own}: its attackers could not fill a faster link"
             )),
             None => Ok(()),
         }
@@ -146,7 +145,7 @@ pub(super) fn rate_of(options: &RunOptions) -> Result<String, Error> {
     rates.dedup();
     Ok(match rates[..] {
         [Some([Some(there), Some(back)])] if there == back => format!("Bottleneck {there}/s; "),
-        [Some([Some(there), Some(back)])] => format!("Bottleneck {there}/s, {back}/s back; "),
+        [Some([Some(there), Some(back)])] => format!("Bottleneck {there}/s, {back}/s in reverse; "),
         [Some([Some(there), None])] => format!("Bottleneck {there}/s; "),
         _ => String::new(),
     })
@@ -169,8 +168,8 @@ fn bottleneck(plan: &Plan) -> Result<&Link, Error> {
     links.iter().find(|link| link.name == LINK).ok_or_else(|| {
         let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
         let why = format!(
-            "is not there; `weir compare` puts each discipline at this link. Give the link with the queue this name; \
-             the file has {}",
+            "is missing; `weir compare` sets each discipline on this link. Rename the link that has the queue; the \
+             file has the links {}",
             names.join(", ")
         );
         let origin = Origin::Set(format!("`link.{LINK}`"));
@@ -246,7 +245,7 @@ mod tests {
         };
         let error = load.check(&options(&load), None).unwrap_err().to_string();
         assert!(
-            error.contains("uplink.toml, `link.bottleneck`: is not there"),
+            error.contains("uplink.toml, `link.bottleneck`: is missing"),
             "{error}"
         );
         assert!(

@@ -40,7 +40,7 @@ pub(super) fn sentence(disciplines: &[String], tables: &[Table]) -> Option<Strin
     records.sort_by(|a, b| b.best.cmp(&a.best).then(a.factor().total_cmp(&b.factor())));
     let (leader, others) = records.split_first()?;
     let in_figures = match figures {
-        1 => "in the one figure".to_owned(),
+        1 => "in the only figure".to_owned(),
         all if leader.best == all => format!("in all {all} figures"),
         all => format!("in {} of {all} figures", leader.best),
     };
@@ -55,7 +55,7 @@ pub(super) fn sentence(disciplines: &[String], tables: &[Table]) -> Option<Strin
         [first @ .., last] => format!(", like {} and {last},", first.join(", ")),
     };
     let discipline = leader.discipline;
-    let mut told = format!("{discipline}{like} is the best, or level with the best, {in_figures}.");
+    let mut told = format!("{discipline}{like} is best or tied for best {in_figures}.");
     if let Some(weakest) = &leader.weakest {
         told += &format!(" Its weakest figure: {}.", weakest.told(discipline)?);
     }
@@ -64,15 +64,21 @@ pub(super) fn sentence(disciplines: &[String], tables: &[Table]) -> Option<Strin
         .iter()
         .min_by(|a, b| a.factor().total_cmp(&b.factor()))?;
     if steadiest.factor() < leader.factor() {
-        told += &format!(" {} has none that is as weak", steadiest.discipline);
+        told += &format!(
+            " {} never falls as far behind the best",
+            steadiest.discipline
+        );
         told += &match &steadiest.weakest {
-            Some(weakest) => format!("; its weakest: {}.", weakest.told(steadiest.discipline)?),
+            Some(weakest) => format!(
+                "; its weakest figure: {}.",
+                weakest.told(steadiest.discipline)?
+            ),
             None => ".".to_owned(),
         };
     }
     let mut columns = tables.iter().flat_map(|table| &table.columns);
     if columns.any(|answer| answer.cells.iter().any(|cell| cell.disturbed)) {
-        told += " Runs were disturbed: see the notes.";
+        told += " Some runs were disturbed; see the notes.";
     }
     Some(told)
 }
@@ -132,7 +138,7 @@ impl Distance<'_> {
             marked(text, cell.disturbed)
         };
         Some(format!(
-            "{question}{statistic}, load {}: {}, where {} has {}",
+            "{question}{statistic}, load {}: {} (best: {} with {})",
             answer.load,
             value(own),
             best.discipline,
@@ -200,8 +206,8 @@ mod tests {
                 ("b", &[("honest_kept_ratio", 0.25)]),
             ],
         );
-        let expected = "a is the best, or level with the best, in 2 of 3 figures. Its weakest figure: fairness between \
-                        long flows, load calm: 0.900, where b has 0.990.";
+        let expected = "a is best or tied for best in 2 of 3 figures. Its weakest figure: fairness between long \
+                        flows, load calm: 0.900 (best: b with 0.990).";
         assert_eq!(
             told(&[calm, attack], &["a", "b"]).as_deref(),
             Some(expected)
@@ -225,9 +231,9 @@ mod tests {
             ],
         );
         let told = told(&[calm, attack], &["a", "b"]).unwrap();
-        let expected = "Its weakest figure: goodput that honest traffic keeps under attack (all), load attack: 0.050, where b \
-                        has 0.900. b has none that is as weak; its weakest: fairness between long flows, load calm: 0.800, \
-                        where a has 0.900.";
+        let expected = "Its weakest figure: goodput that honest traffic keeps under attack (all), load attack: 0.050 \
+                        (best: b with 0.900). b never falls as far behind the best; its weakest figure: fairness \
+                        between long flows, load calm: 0.800 (best: a with 0.900).";
         assert!(told.ends_with(expected), "{told}");
     }
 
@@ -240,7 +246,7 @@ mod tests {
                 ("b", &[("tcp_goodput_mbps", 10.001)]),
             ],
         );
-        let expected = "a, like b, is the best, or level with the best, in the one figure.";
+        let expected = "a, like b, is best or tied for best in the only figure.";
         assert_eq!(
             told(std::slice::from_ref(&calm), &["a", "b"]).as_deref(),
             Some(expected)
@@ -251,7 +257,7 @@ mod tests {
         calm.rows[1].1[0].insert("disturbed".into(), 1.0);
         let told = told(&[calm], &["a", "b"]).unwrap();
         assert!(
-            told.ends_with("figure. Runs were disturbed: see the notes."),
+            told.ends_with("figure. Some runs were disturbed; see the notes."),
             "{told}"
         );
     }
@@ -283,7 +289,7 @@ mod tests {
         };
         let told = told(&[lost(0.5, 0.0)], &["a", "b"]).unwrap();
         assert!(
-            told.contains("lost, load x: 50.0\u{a0}%, where b has 0.000\u{a0}%"),
+            told.contains("packets, load x: 50.0\u{a0}% (best: b with 0.000\u{a0}%)"),
             "{told}"
         );
     }

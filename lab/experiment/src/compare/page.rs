@@ -86,7 +86,7 @@ fn habitat(comparison: &Comparison, answers: &Answers) -> String {
         .map(|table| question(comparison, table))
         .collect();
     let unmeasured = match answers.on.as_str() {
-        "lab" => " The lab does not measure waits in the queue.",
+        "lab" => " The lab does not measure queue delay.",
         _ => "",
     };
     let cells = answers
@@ -99,10 +99,10 @@ fn habitat(comparison: &Comparison, answers: &Answers) -> String {
         false => "",
     };
     format!(
-        "<article><header><p class=\"kicker\">weir · compare · {place}</p><h1>{}</h1>{finding}\
-         <ul class=\"causes\">{}</ul><p class=\"measured\">Means over the runs ± half of their 95 % interval; all \
-         disciplines have the same seeds. Bold: the best, and what is within the interval of its mean.{unmeasured}</p>{disturbed}</header>\
-         {overview}{tables}<footer><ul>{}</ul></footer></article>",
+        "<article><header><p class=\"kicker\">weir · compare · {place}</p><h1>{}</h1>{finding}<ul \
+         class=\"causes\">{}</ul><p class=\"measured\">Means over the runs ± half of the 95 % interval; all \
+         disciplines use the same seeds. Bold: the best result, and results within the interval of its \
+         mean.{unmeasured}</p>{disturbed}</header>{overview}{tables}<footer><ul>{}</ul></footer></article>",
         escape(&title(comparison)),
         loads.collect::<String>(),
         notes.collect::<String>(),

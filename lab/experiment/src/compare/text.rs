@@ -47,8 +47,8 @@ fn habitat(comparison: &Comparison, answers: &Answers) -> String {
         .flat_map(|t| &t.columns)
         .flat_map(|c| &c.cells);
     let level = match intervals.clone().any(|cell| cell.summary.ci95.is_some()) {
-        true => "the best, and what is within the 95 % interval of its mean",
-        false => "the best; two runs or more tell how far chance goes",
+        true => "best result, and results within the 95 % interval of its mean",
+        false => "best result; at least two runs are needed to show its uncertainty",
     };
     text += &format!("\n{BEST} {level}\n");
     for note in &answers.notes {

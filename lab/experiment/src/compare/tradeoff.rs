@@ -48,8 +48,8 @@ pub struct Both {
 fn figures(load: &Load) -> [(&'static str, Read); 2] {
     let has = |read: Read| load.metrics().any(|metrics| read(metrics).is_some());
     let delay: (_, Read) = match has(small_p99) {
-        true => ("delay of small packets, 99 %, ms", small_p99),
-        false => ("time in the queue, 99 %, ms", queue_p99),
+        true => ("p99 delay of small packets, ms", small_p99),
+        false => ("p99 queue delay, ms", queue_p99),
     };
     let rate: (_, Read) = match is_attack(load) {
         true => ("share of its goodput that honest traffic keeps", kept),
@@ -129,8 +129,8 @@ impl Tradeoff {
         let points: Vec<Both> = first.points.iter().filter_map(both).collect();
         (points.len() > 1).then(|| Self {
             load: String::new(),
-            delay: "delay, times that of each load's best",
-            rate: "rate, as a share of that of each load's best",
+            delay: "delay relative to the best of each load",
+            rate: "rate relative to the best of each load",
             points,
         })
     }
@@ -159,7 +159,7 @@ impl Tradeoff {
             None | Some([]) => front.join(", "),
             Some(more) => format!("{} and {} more", front[..NAMES_MAX].join(", "), more.len()),
         };
-        let message = format!("Delay and rate, {of}: nobody beats {named}");
+        let message = format!("Delay and rate, {of}: no discipline beats {named}");
         let ends = |summary: &Summary| {
             let half = summary.ci95.unwrap_or(0.0);
             [summary.mean - half, summary.mean, summary.mean + half]
@@ -179,8 +179,9 @@ impl Tradeoff {
             y: self.rate.to_owned(),
             points: self.points.iter().map(point).collect(),
         };
-        let note = "<p>Means and their 95 % intervals. To beat: to be better in one of the two beyond both intervals, and \
-                    in the other one, too, or within the other's interval. Filled marks are those that nobody beats.</p>";
+        let note = "<p>Means and their 95 % intervals. A discipline beats another if one of its two figures is better \
+                    beyond both intervals, and the other figure is better or within the other's interval. Filled \
+                    marks: disciplines that no other beats.</p>";
         section(&message, &(scatter.html() + note))
     }
 }
@@ -250,10 +251,10 @@ mod tests {
         let html = picture.html(&["fast".to_owned(), "short".to_owned()]);
         assert!(html.contains("line1\"></span>short<"), "{html}");
         assert!(
-            html.contains("Delay and rate, x: nobody beats fast, short, level"),
+            html.contains("Delay and rate, x: no discipline beats fast, short, level"),
             "{html}"
         );
-        assert!(html.contains("time in the queue"), "{html}");
+        assert!(html.contains("p99 queue delay"), "{html}");
         // The intervals of two runs with 10 and 20 are wide.
         let wide: &[(f64, f64)] = &[(10.0, 40.0), (20.0, 40.0)];
         let load = super::tests::load("x", &[("a", wide), ("b", &[(30.0, 40.0), (31.0, 40.0)])]);

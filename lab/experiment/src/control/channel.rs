@@ -82,7 +82,7 @@ impl Channel {
         let mut runner = Runner::new(Box::new(controller), roles, timing, start);
         for ControlledQueue { role, name, .. } in queues {
             if let Err(error) = runner.join(&name.element, &name.port, role.name) {
-                unreachable!("the queues of a controller are checked: {error}");
+                unreachable!("the controller's queues were validated: {error}");
             }
         }
         Self {

@@ -72,15 +72,15 @@ impl Record {
         let refused = self
             .refused
             .iter()
-            .map(|why| format!("a request was refused by {why}"));
+            .map(|why| format!("refused request: {why}"));
         let unanswered = self.first_unanswered.iter().map(|first| {
             let requests = self.unanswered;
-            format!("requests without an answer: {requests}, the first to {first}")
+            format!("{requests} unanswered requests, first: {first}")
         });
         let troubled = self
             .troubled
             .iter()
-            .map(|why| format!("the control element shows a trouble: {why}"));
+            .map(|why| format!("the control element reports an error: {why}"));
         refused.chain(unanswered).chain(troubled).collect()
     }
 }

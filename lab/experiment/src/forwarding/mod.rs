@@ -369,7 +369,9 @@ impl Controller {
                     let found = rule.map(|rule| flow.found(&rule.carry));
                     flow.vectors = match found.transpose() {
                         Ok(vectors) => vectors,
-                        Err(error) => unreachable!("paths that were found make vectors: {error}"),
+                        Err(error) => {
+                            unreachable!("paths found by the search have vectors: {error}")
+                        }
                     };
                     self.changed.encapsulations += 1;
                     edges.push(Write::Edge(number));

@@ -92,7 +92,7 @@ pub(super) fn run(
             control,
             redirect_port,
         },
-        line => return Err(server.failed(&format!("said {line:?}"))),
+        line => return Err(server.failed(&format!("sent an unexpected line: {line:?}"))),
     };
     let alone = report(&mut server)?;
     let began = Instant::now();
@@ -118,7 +118,7 @@ pub(super) fn run(
     for part in &mut parts {
         match part.next(ANSWER)? {
             Line::Connected => {}
-            line => return Err(part.failed(&format!("said {line:?}"))),
+            line => return Err(part.failed(&format!("sent an unexpected line: {line:?}"))),
         }
     }
     let associate_s = began.elapsed().as_secs_f64();
@@ -128,7 +128,7 @@ pub(super) fn run(
     for part in &mut parts {
         match part.next(Duration::from_nanos(duration.as_nanos()) + ANSWER)? {
             Line::Sent { events, packets } => sent = [sent[0] + events, sent[1] + packets],
-            line => return Err(part.failed(&format!("said {line:?}"))),
+            line => return Err(part.failed(&format!("sent an unexpected line: {line:?}"))),
         }
     }
     std::thread::sleep(DRAIN);
@@ -156,7 +156,7 @@ fn report(server: &mut Part) -> Result<CeReport, Error> {
     server.ask()?;
     match server.next(ANSWER)? {
         Line::Sessions(report) => Ok(report),
-        line => Err(server.failed(&format!("said {line:?}"))),
+        line => Err(server.failed(&format!("sent an unexpected line: {line:?}"))),
     }
 }
 
@@ -215,7 +215,7 @@ const GROUPS: u32 = 2;
 /// Runs many FEs on one CE, with certificates, over each transport.
 pub fn bench(options: &Bench) -> Result<Vec<Row>, Error> {
     let programs = Programs::new(None)?;
-    let folder = Folder::new().map_err(Error::io("cannot make a private folder"))?;
+    let folder = Folder::new().map_err(Error::io("cannot create a private folder"))?;
     let written = write_keys(folder.path(), options.fes);
     written.map_err(Error::io("cannot write certificates"))?;
     let transports = options.transports.iter();

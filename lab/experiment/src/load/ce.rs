@@ -39,13 +39,13 @@ const ANSWER_MAX: Span = Span::from_secs(5);
 /// Options of a CE.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
 pub struct Options {
-    /// FEs that it knows, with the IDs from 1.
+    /// Number of known FEs; their IDs start at 1.
     #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=FES_MAX as i64))]
     pub fes: u32,
-    /// An FE gives the CE up after this time without a message; the CE sends a heartbeat in a third of it.
+    /// Time without a message after which an FE considers the CE dead; the CE sends heartbeats at a third of it.
     #[arg(long, default_value = "3 s")]
     pub dead: Span,
-    /// When all FEs are associated, send the first one this number of Configs, one after the other.
+    /// Number of Configs to send to the first FE, one at a time, once all FEs are associated.
     #[arg(long, default_value = "0")]
     pub round_trips: u64,
     /// Transport and certificates.
@@ -124,7 +124,7 @@ async fn serve(options: &Options) -> io::Result<()> {
             },
             link = listener.accept() => match link {
                 Some(link) => server.open(link),
-                None => return Err(io::Error::other("the listening socket has failed")),
+                None => return Err(io::Error::other("the listening socket failed")),
             },
             Some((link, input)) = input.recv() => server.take(link, input),
             () = time::sleep(wait.unwrap_or_default()), if wait.is_some() => {

@@ -42,10 +42,10 @@ const FILES: u64 = 64;
 /// Options of a CETML.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
 pub struct Options {
-    /// Send on another thread than the one that receives.
+    /// Send and receive on separate threads.
     #[arg(long)]
     pub send_apart: bool,
-    /// Processor time for each event, half on its arrival and half before its answer, beside the transport's own.
+    /// CPU time spent on each event in addition to the transport: half on arrival, half before the answer.
     #[arg(long, default_value = "0 s")]
     pub work: Span,
 }
@@ -124,7 +124,7 @@ async fn serve(options: &Options, sending: Option<Handle>) -> io::Result<()> {
             },
             link = listener.accept() => match link {
                 Some(link) => begin(link, options.work, sending.as_ref(), &counts),
-                None => return Err(io::Error::other("the listening socket has failed")),
+                None => return Err(io::Error::other("the listening socket failed")),
             },
         }
     }

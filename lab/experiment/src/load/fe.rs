@@ -38,31 +38,31 @@ pub struct Options {
     /// The CE, as ADDRESS:PORT/PORT.
     #[arg(value_name = "CE")]
     pub ce: Cetml,
-    /// ID of the first FE; the others follow.
+    /// ID of the first FE; the others have consecutive IDs.
     #[arg(long, default_value = "1")]
     pub first: u32,
-    /// FEs.
+    /// Number of FEs.
     #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=FES_MAX as i64))]
     pub fes: u32,
-    /// Events of each FE in a second.
+    /// Events per second of each FE.
     #[arg(long, default_value = "10")]
     pub per_s: f64,
-    /// Length of an event.
+    /// Length of an event, in bytes.
     #[arg(long, default_value = "100")]
     pub bytes: u32,
-    /// Redirected packets of 1000 B of each FE in a second.
+    /// Redirected packets per second of each FE, 1000 B each.
     #[arg(long, default_value = "0")]
     pub packets_per_s: f64,
-    /// Rate of each FE's channel; without it, what the transport takes.
+    /// Rate of each FE's channel [default: unlimited].
     #[arg(long)]
     pub rate: Option<Rate>,
-    /// Between events and redirected packets: dppbrb, priorities, drop_tail.
+    /// Scheduling of events and redirected packets: dppbrb, priorities, drop_tail.
     #[arg(long, default_value = "dppbrb", value_parser = schedule)]
     pub schedule: Schedule,
-    /// For how long events and packets are sent.
+    /// Time during which events and packets are sent.
     #[arg(long, default_value = "1 s")]
     pub duration: Span,
-    /// An FE gives the CE up after this time without a message.
+    /// Time without a message after which an FE considers the CE dead.
     #[arg(long, default_value = "3 s")]
     pub dead: Span,
     /// Transport and certificates.
@@ -71,7 +71,12 @@ pub struct Options {
 }
 
 fn schedule(word: &str) -> Result<Schedule, String> {
-    let known = || format!("the schedules are {}", Schedule::WORDS.join(", "));
+    let known = || {
+        format!(
+            "unknown schedule; permitted: {}",
+            Schedule::WORDS.join(", ")
+        )
+    };
     Schedule::from_word(word).ok_or_else(known)
 }
 
@@ -120,7 +125,7 @@ async fn load(options: &Options) -> io::Result<()> {
         tokio::select! {
             _ = associated.recv() => {}
             ended = fes.join_next() => {
-                return Err(io::Error::other(format!("an FE has ended: {ended:?}")));
+                return Err(io::Error::other(format!("an FE exited early: {ended:?}")));
             }
         }
     }

@@ -54,20 +54,20 @@ pub struct Options {
     /// The CETMLs, each as ADDRESS:PORT/PORT; the last one serves all FEs that follow.
     #[arg(value_name = "CETML", required = true)]
     pub cetmls: Vec<Cetml>,
-    /// FEs.
+    /// Number of FEs.
     #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=FES_MAX as i64))]
     pub fes: u32,
-    /// Events of each FE in a second.
+    /// Events per second of each FE.
     #[arg(long, default_value = "1000")]
     pub per_s: f64,
-    /// Length of an event.
+    /// Length of an event, in bytes.
     #[arg(long, default_value = "1024")]
     pub bytes: u32,
-    /// For how long events are sent.
+    /// Time during which events are sent.
     #[arg(long, default_value = "1 s")]
     pub duration: Span,
-    /// Send redirected packets of 64 B instead of events, as many as the transport takes, joined into messages of up
-    /// to `bytes`.
+    /// Send 64-byte redirected packets instead of events, as fast as the transport permits, combined into messages of
+    /// up to `bytes`.
     #[arg(long)]
     pub redirect: bool,
 }
@@ -84,7 +84,7 @@ pub struct Cetml {
 impl std::str::FromStr for Cetml {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("\"{text}\" is not ADDRESS:PORT/PORT, like 127.0.0.1:6704/6706");
+        let wrong = || format!("\"{text}\" must be ADDRESS:PORT/PORT, like 127.0.0.1:6704/6706");
         let (control, redirect_port) = text.split_once('/').ok_or_else(wrong)?;
         Ok(Self {
             control: control.parse().map_err(|_| wrong())?,

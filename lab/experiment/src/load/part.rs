@@ -54,7 +54,7 @@ impl Part {
         let written = self.requests.as_mut().map(|stdin| stdin.write_all(b"\n"));
         match written {
             Some(Ok(())) => Ok(()),
-            _ => Err(self.failed("does not listen any more")),
+            _ => Err(self.failed("closed its standard input")),
         }
     }
 
@@ -62,7 +62,7 @@ impl Part {
     pub(super) fn next(&mut self, patience: Duration) -> Result<Line, Error> {
         match self.lines.recv_timeout(patience) {
             Ok(line) => Ok(line),
-            Err(_) => Err(self.failed(&format!("said nothing for {} s", patience.as_secs()))),
+            Err(_) => Err(self.failed(&format!("timeout: no output for {} s", patience.as_secs()))),
         }
     }
 

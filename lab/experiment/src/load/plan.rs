@@ -139,7 +139,7 @@ impl Load {
     pub fn check(&self) -> Result<(), String> {
         let wrong = |what: String| Err(format!("{}: {what}", self.name));
         if self.points().is_empty() || self.runs == 0 {
-            return wrong("it has no point, or no run".to_owned());
+            return wrong("it must have at least one point and one run".to_owned());
         }
         if self.duration == Span::ZERO || self.duration > DURATION_MAX {
             return wrong(format!("`duration` must be from 1 ns to {DURATION_MAX}"));
@@ -154,7 +154,7 @@ impl Load {
             }
             let events = point.per_s * f64::from(point.fes) * self.duration.as_secs_f64();
             if !(point.per_s > 0.0 && events <= EVENTS_MAX) {
-                return wrong(format!("a run must have from 1 to {EVENTS_MAX} events"));
+                return wrong(format!("a run must have 1 to {EVENTS_MAX} events"));
             }
         }
         Ok(())
@@ -245,13 +245,16 @@ mod tests {
             error("[64]", "[63]"),
             "p/r: `bytes` must be from 64 to 65000"
         );
-        assert_eq!(error("[64]", "[]"), "p/r: it has no point, or no run");
+        assert_eq!(
+            error("[64]", "[]"),
+            "p/r: it must have at least one point and one run"
+        );
         assert_eq!(
             error("runs = 3", "runs = 0"),
-            "p/r: it has no point, or no run"
+            "p/r: it must have at least one point and one run"
         );
         let error = error("250.5", "1e9");
-        assert!(error.contains("must have from 1 to"), "{error}");
+        assert!(error.contains("must have 1 to"), "{error}");
         assert!(toml::from_str::<Load>(&TEXT.replace("two threads", "three threads")).is_err());
     }
 }

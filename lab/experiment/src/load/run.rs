@@ -299,7 +299,7 @@ impl<'a> Runner<'a> {
         let mut fetml = Part::start(&self.executable, &options.to_args())?;
         match fetml.next(ANSWER)? {
             Line::Connected => {}
-            line => return Err(fetml.failed(&format!("said {line:?}"))),
+            line => return Err(fetml.failed(&format!("sent an unexpected line: {line:?}"))),
         }
         let before = busy(&mut cetmls)?;
         let began = Instant::now();
@@ -307,7 +307,7 @@ impl<'a> Runner<'a> {
         let duration = offer.duration + PATIENCE;
         let fes = match fetml.next(Duration::from_nanos(duration.as_nanos()) + ANSWER)? {
             Line::Delivered(report) => report,
-            line => return Err(fetml.failed(&format!("said {line:?}"))),
+            line => return Err(fetml.failed(&format!("sent an unexpected line: {line:?}"))),
         };
         Ok(Shown {
             fes,
@@ -368,7 +368,7 @@ fn start_cetml(executable: &Path, offer: &Offer) -> Result<(Part, Cetml), Error>
                 redirect_port,
             },
         )),
-        line => Err(part.failed(&format!("said {line:?}"))),
+        line => Err(part.failed(&format!("sent an unexpected line: {line:?}"))),
     }
 }
 
@@ -399,7 +399,7 @@ fn busy(cetmls: &mut [Part]) -> Result<Busy, Error> {
                 *packets += redirected[0];
                 *bytes += redirected[1];
             }
-            line => return Err(part.failed(&format!("said {line:?}"))),
+            line => return Err(part.failed(&format!("sent an unexpected line: {line:?}"))),
         }
     }
     Ok(all)

@@ -24,16 +24,21 @@ const CE_NAME: &str = "ce";
 /// The transport and the certificates of both sides.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
 pub struct Channel {
-    /// The transport: quic, tcp_udp, sctp, sctp_udp.
+    /// Transport: quic, tcp_udp, sctp, sctp_udp.
     #[arg(long, default_value = "tcp_udp", value_parser = transport)]
     pub transport: Transport,
-    /// A folder with certificates and keys of the CE and of all FEs; without it the transport is open.
+    /// Folder with the certificates and keys of the CE and all FEs [default: none, insecure].
     #[arg(long, value_name = "FOLDER")]
     pub keys: Option<PathBuf>,
 }
 
 fn transport(word: &str) -> Result<Transport, String> {
-    let known = || format!("the transports are {}", Transport::WORDS.join(", "));
+    let known = || {
+        format!(
+            "unknown transport; permitted: {}",
+            Transport::WORDS.join(", ")
+        )
+    };
     Transport::from_word(word).ok_or_else(known)
 }
 

@@ -53,7 +53,7 @@ impl Site {
         routes: &Routes,
         endpoints: &Endpoints,
     ) -> Result<Self, Error> {
-        let namespace = || Namespace::new().map_err(Error::io("cannot make a network namespace"));
+        let namespace = || Namespace::new().map_err(Error::io("cannot create a network namespace"));
         let namespaces = topology.nodes.iter().map(|_| namespace());
         let long = Long::all(scenario, topology).into_iter();
         let site = Self {
@@ -129,7 +129,7 @@ impl Site {
                 }
             })
         };
-        let doing = format!("cannot enter the namespace of {name}");
+        let doing = format!("cannot enter the network namespace of {name}");
         let done = namespace.enter(write).map_err(Error::io(doing))?;
         done.map_err(|(path, error)| Error::io(format!("cannot set net/{path}"))(error))
     }

@@ -63,7 +63,7 @@ impl ControlElement {
         let steered = steered.flat_map(|described| topology.steered(scenario, described));
         let nodes: BTreeSet<usize> = steered.map(|(_, queue)| queue.node).collect();
         let links: BTreeMap<usize, usize> = nodes.into_iter().zip(0..).collect();
-        let namespace = Namespace::new().map_err(Error::io("cannot make a network namespace"))?;
+        let namespace = Namespace::new().map_err(Error::io("cannot create a network namespace"))?;
         let element = Self {
             namespace,
             links,
@@ -148,7 +148,7 @@ impl ControlElement {
                 let away: Vec<_> = fes.iter().filter(is_away).map(Value::to_string).collect();
                 let why = io::Error::other(away.join(", "));
                 return Err(Error::io(
-                    "routers did not associate with the control element in time",
+                    "timeout: not all routers associated with the control element",
                 )(why));
             }
             thread::sleep(Duration::from_millis(10));
@@ -233,7 +233,7 @@ pub(super) fn follow(
 fn take(record: &mut Record, rows: &Value, name: &str, gauges: &[Gauge]) {
     let mut rows = rows.as_array().into_iter().flatten();
     let Some(row) = rows.find(|row| row["controller"] == name) else {
-        return record.unanswered(NAME, "it has no such controller");
+        return record.unanswered(NAME, "it does not know this controller");
     };
     for gauge in gauges {
         if let Some(value) = row["gauges"][gauge.name].as_f64() {

@@ -260,11 +260,11 @@ egress = ["wan"]
         assert_eq!(good[1], 1, "a value in force is not set again: {all}");
         assert!(egress[0] >= 12 && egress[1] == 0, "{all}");
         assert_eq!(
-            trouble[0], "controller c: a request was refused by busy: busy",
+            trouble[0], "controller c: refused request: busy: busy",
             "{all}"
         );
         assert!(
-            trouble[1].ends_with("the first to hung: no answer in time"),
+            trouble[1].ends_with("first: hung: no answer in time"),
             "{all}"
         );
         assert_eq!(metrics["controller.c.silent"], 1.0, "{all}");

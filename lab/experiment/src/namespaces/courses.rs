@@ -126,7 +126,7 @@ impl Courses {
             })
         });
         let thread = thread.transpose();
-        let thread = thread.map_err(Error::io("cannot start the thread of changing links"))?;
+        let thread = thread.map_err(Error::io("cannot start the thread that changes links"))?;
         Ok(Self(thread))
     }
 
@@ -166,7 +166,7 @@ async fn follow(
         if !changes.is_empty()
             && let Err(why) = client.change(&changes).await
         {
-            error.get_or_insert(format!("a change of {name} at {now:?} failed: {why}"));
+            error.get_or_insert(format!("failed to change {name} at {now:?}: {why}"));
         }
         now = next;
     }

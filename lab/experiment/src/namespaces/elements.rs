@@ -60,11 +60,11 @@ impl Elements {
         let id = request.id;
         let failed = |why: &str| Err((id, Response::Failed(why.to_owned())));
         let Some(element) = self.requests.get(&request.element) else {
-            return failed("there is no such router");
+            return failed("unknown router");
         };
         match element.try_send(request) {
             Ok(()) => Ok(()),
-            Err(_) => failed("too many requests wait for it"),
+            Err(_) => failed("too many pending requests"),
         }
     }
 

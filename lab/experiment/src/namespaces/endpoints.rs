@@ -36,8 +36,8 @@ impl Endpoints {
             for node in members.iter().filter_map(|name| topology.node(name)) {
                 if let Some(what) = all[node].join(wanted) {
                     let why = format!(
-                        "host {} would have to open connections with {what} for traffic {}, and \
-                         without for another, which is one setting of a kernel; try --on sim",
+                        "host {} opens connections with and without {what} (traffic {} and another), but a kernel has \
+                         one setting for all connections; try --on sim",
                         topology.nodes[node].name, traffic.name
                     );
                     return Err(Error::unsupported(Habitat::Lab, why));
@@ -61,7 +61,7 @@ impl Settings {
     fn join(&mut self, other: Self) -> Option<&'static str> {
         let fields = [
             ("SACK", &mut self.sack, other.sack),
-            ("time stamps", &mut self.timestamps, other.timestamps),
+            ("timestamps", &mut self.timestamps, other.timestamps),
             ("ECN", &mut self.ecn, other.ecn),
         ];
         for (what, mine, theirs) in fields {
@@ -159,7 +159,7 @@ ecn = true
     fn a_host_cannot_propose_both() {
         let error = endpoints(&TEXT.replace("from = \"b\"", "from = \"a\"")).unwrap_err();
         let error = error.to_string();
-        assert!(error.contains("host a would have to open"), "{error}");
-        assert!(error.contains("with SACK"), "{error}");
+        assert!(error.contains("host a opens connections"), "{error}");
+        assert!(error.contains("with and without SACK"), "{error}");
     }
 }

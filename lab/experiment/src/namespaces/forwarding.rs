@@ -260,7 +260,7 @@ fn applied(router: &str, answer: Result<ApplyReport, ClientError>) -> Result<(),
         Ok(ApplyReport { messages, .. }) => messages.join("; "),
         Err(error) => error.to_string(),
     };
-    let what = format!("a change of {router}'s paths");
+    let what = format!("changing the paths of {router}");
     Err(Error::Program { what, output: why })
 }
 

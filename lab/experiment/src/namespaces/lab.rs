@@ -80,20 +80,20 @@ pub(crate) fn check(plan: &Plan) -> Result<Vec<String>, Error> {
 pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error> {
     let mut notes = check(plan)?;
     namespace::become_root()?;
-    namespace::raise_file_limit(FILES).map_err(Error::io("cannot raise the limit of files"))?;
-    let apart =
-        clock::disagreement().map_err(Error::io("cannot compare the processors' clocks"))?;
+    namespace::raise_file_limit(FILES)
+        .map_err(Error::io("cannot raise the limit of open files"))?;
+    let apart = clock::disagreement().map_err(Error::io("cannot compare the CPU clocks"))?;
     if apart > CLOCKS_APART_MAX {
         notes.push(format!(
-            "the clocks of this machine's processors are {apart} apart: delays and times are off \
-             by as much, and queues stand still while they differ"
+            "the CPU clocks of this machine differ by {apart}: delays and times are wrong by as much, and queues \
+             stall for that time"
         ));
     }
     let programs = Programs::new(options.executable.as_deref())?;
     let lab = Lab {
         options,
         programs,
-        folder: Folder::new().map_err(Error::io("cannot make a private folder"))?,
+        folder: Folder::new().map_err(Error::io("cannot create a private folder"))?,
     };
     lab.run_plan(plan, notes)
 }
@@ -171,7 +171,9 @@ impl Lab<'_> {
         let mut tools = self.start_tools(&site, invocations, start)?;
         let late = clock::now().since(start);
         if late > Span::ZERO {
-            notes.push(format!("the tools were ready {late} after the start"));
+            notes.push(format!(
+                "the traffic tools became ready {late} after the start of the run"
+            ));
         }
         let end = start + scenario.duration;
         let before = Others::now();
@@ -217,8 +219,8 @@ impl Lab<'_> {
         if others > OTHERS_MAX {
             let who = now.who(&before, length);
             notes.push(format!(
-                "other programs kept {others:.1} of this machine's processors busy ({who}), \
-                 which delays the router and the senders"
+                "other programs kept {others:.1} CPUs of this machine busy ({who}), which delays the router and the \
+                 senders"
             ));
         }
         metrics.insert("router_cpu_s".into(), router_cpu);

@@ -33,16 +33,16 @@ pub fn check(scenario: &Scenario, topology: &Topology) -> Result<Vec<String>, Er
     for controller in &scenario.controllers {
         if scenario.uses_forces && (controller.delay > Span::ZERO || controller.loss > 0.0) {
             return refuse(format!(
-                "controller {} has a `delay` or a `loss`, and with control = \"forces\" the lab's \
-                 control links have none; try control = \"northbound\", or --on sim",
+                "controller {} sets `delay` or `loss`, which the lab does not support with control = \"forces\"; try \
+                 control = \"northbound\", or --on sim",
                 controller.name
             ));
         }
         let wire = controller.wire.as_ref();
         if scenario.uses_forces && wire.is_some_and(|wire| wire.redirect > Rate::default()) {
             return refuse(format!(
-                "controller {} has a `channel_redirect`, and with control = \"forces\" the lab's routers redirect \
-                 nothing by themselves; try control = \"northbound\", or --on sim",
+                "controller {} sets `channel_redirect`, which the lab does not support with control = \"forces\"; try \
+                 control = \"northbound\", or --on sim",
                 controller.name
             ));
         }
@@ -50,8 +50,7 @@ pub fn check(scenario: &Scenario, topology: &Topology) -> Result<Vec<String>, Er
             let node = &topology.nodes[queue.node];
             if !node.is_router {
                 return refuse(format!(
-                    "controller {} has a queue at host {}, where the kernel's own queue is; try \
-                     --on sim",
+                    "controller {} uses the queue of host {}, which is the kernel's own queue; try --on sim",
                     controller.name, node.name
                 ));
             }
@@ -64,15 +63,17 @@ pub fn check(scenario: &Scenario, topology: &Topology) -> Result<Vec<String>, Er
         check_traffic(traffic)?;
     }
     if spread_hosts(scenario, topology).len() > SPREAD_MAX {
-        let why = format!("more than {SPREAD_MAX} hosts have many addresses; try --on sim");
+        let why = format!(
+            "more than {SPREAD_MAX} hosts have several addresses, the maximum in the lab; try --on sim"
+        );
         return refuse(why);
     }
     let long = Long::all(scenario, topology);
     if long.len() > LONG_MAX {
         return refuse(format!(
-            "{} wires have a delay of {DELAY_MIN} or more, change, or have a modem (a link of a group of hosts \
-             is a wire for each), each needs a bridge of its own, and the lab has room for {LONG_MAX}: one \
-             link between two routers could have the delay; try --on sim",
+            "{} wires need a bridge, because they change, have a modem, or have a delay of {DELAY_MIN} or more; the \
+             lab supports {LONG_MAX} bridges, and a link of a group of hosts is one wire per host (a link between two \
+             routers could have the delay instead); try --on sim",
             long.len()
         ));
     }
@@ -88,8 +89,7 @@ fn check_size(scenario: &Scenario, topology: &Topology) -> Result<(), Error> {
     let nodes = topology.nodes.len();
     if nodes > NODES_MAX {
         return refuse(format!(
-            "it has {nodes} nodes, and the lab, where each is a namespace, has room for \
-             {NODES_MAX}; try --on sim"
+            "{nodes} nodes exceed the lab's maximum of {NODES_MAX}, one namespace per node; try --on sim"
         ));
     }
     let mut connections = 0;
@@ -103,14 +103,13 @@ fn check_size(scenario: &Scenario, topology: &Topology) -> Result<(), Error> {
         let name = &traffic.name;
         if count > max {
             return refuse(format!(
-                "traffic {name} has {count} {what} from one host, and the lab's tools do {max}; \
-                 try --on sim"
+                "traffic {name} has {count} {what} per host; the maximum in the lab is {max}; try --on sim"
             ));
         }
         if traffic.starts != Starts::Spread(Span::ZERO) && count > STARTS_MAX {
             return refuse(format!(
-                "traffic {name} starts {count} flows of one host at different times, and the \
-                 lab's tools do {STARTS_MAX}; try --on sim"
+                "traffic {name} starts {count} flows of one host at different times; the maximum in the lab is \
+                 {STARTS_MAX}; try --on sim"
             ));
         }
         if traffic.kind.tcp_options().is_some() {
@@ -119,8 +118,7 @@ fn check_size(scenario: &Scenario, topology: &Topology) -> Result<(), Error> {
     }
     if connections > CONNECTIONS_MAX {
         return refuse(format!(
-            "it has {connections} TCP connections, and the lab has room for {CONNECTIONS_MAX}; \
-             try --on sim"
+            "{connections} TCP connections exceed the lab's maximum of {CONNECTIONS_MAX}; try --on sim"
         ));
     }
     Ok(())
@@ -134,7 +132,7 @@ fn check_link(scenario: &Scenario, topology: &Topology, link: &Link) -> Result<(
         .map(|end| scenario.group(end).is_some());
     if is_host == [true, true] {
         return refuse(format!(
-            "link {name} joins two hosts without a router; try --on sim"
+            "link {name} connects two hosts without a router; try --on sim"
         ));
     }
     let disciplines = [&link.discipline, &link.reverse_discipline];
@@ -148,23 +146,21 @@ fn check_link(scenario: &Scenario, topology: &Topology, link: &Link) -> Result<(
         }
         if changes && modem.is_none() && is_host[end] {
             return refuse(format!(
-                "link {name} has a rate that changes at host {}, where the kernel's own queue is, \
-                 and no modem: give it a `{}`; try --on sim",
+                "link {name} has a varying rate at host {}, whose queue is the kernel's own, and no modem: set `{}`; \
+                 try --on sim",
                 link.ends[end], buffers[end]
             ));
         }
         if disciplines[end].is_some() && is_host[end] {
             return refuse(format!(
-                "link {name} has a queue discipline at host {}, where the kernel's own queue is; \
-                 try --on sim",
+                "link {name} sets a discipline at host {}, whose queue is the kernel's own; try --on sim",
                 link.ends[end]
             ));
         }
     }
     if link.framing != FRAMING {
         return refuse(format!(
-            "link {name} has a framing of {}, and the lab's wires are Ethernet, which has {FRAMING}; \
-             try --on sim",
+            "link {name} has the framing {}; the lab supports only Ethernet, {FRAMING}; try --on sim",
             link.framing
         ));
     }
@@ -175,12 +171,12 @@ fn check_link(scenario: &Scenario, topology: &Topology, link: &Link) -> Result<(
 fn check_auto(link: &str, auto: &Auto, topology: &Topology, is_host: bool) -> Result<(), Error> {
     if auto.is_cake {
         return refuse(format!(
-            "link {link} has a shaper with the law of cake-autorate, which only the simulator has; try --on sim"
+            "link {link} uses the shaper cake-autorate, which only the simulator supports; try --on sim"
         ));
     }
     if is_host {
         return refuse(format!(
-            "link {link} has a shaper that finds its rate at a host, and only a router's port can; try --on sim"
+            "link {link} has the shaper auto at a host; only a router's port supports it; try --on sim"
         ));
     }
     topology.reflectors(auto).map(drop).or_else(refuse)
@@ -191,12 +187,12 @@ fn check_traffic(traffic: &Traffic) -> Result<(), Error> {
     let spreads = matches!(traffic.kind, TrafficKind::Udp { addresses, .. } if addresses > 1);
     if spreads && traffic.ipv6 {
         return refuse(format!(
-            "traffic {name} wants many IPv6 source addresses; try --on sim"
+            "traffic {name} has several IPv6 source addresses, which the lab does not support; try --on sim"
         ));
     }
     if traffic.kind.has_chunks() {
         return refuse(format!(
-            "traffic {name} fetches chunks, which the lab's tools cannot; try --on sim"
+            "traffic {name} fetches chunks, which the lab does not support; try --on sim"
         ));
     }
     check_mss(traffic)
@@ -205,7 +201,7 @@ fn check_traffic(traffic: &Traffic) -> Result<(), Error> {
 fn check_mss(traffic: &Traffic) -> Result<(), Error> {
     match traffic.kind.tcp_options() {
         Some(options) if options.mss > MSS_MAX => refuse(format!(
-            "traffic {} has segments of {} B, and the lab's wires carry {MSS_MAX} B; try --on sim",
+            "traffic {} has segments of {} B; the maximum in the lab is {MSS_MAX} B; try --on sim",
             traffic.name, options.mss
         )),
         _ => Ok(()),
@@ -227,8 +223,7 @@ fn notes(scenario: &Scenario, long: &[Long]) -> Vec<String> {
         };
         let links: Vec<String> = links.iter().map(name).collect();
         notes.push(format!(
-            "delays are emulated by a bridge in each wire, which adds 0.1 to 0.3 ms of its own \
-             (links {})",
+            "a bridge in each wire emulates the delay and adds 0.1 to 0.3 ms of its own (links {})",
             links.join(", ")
         ));
     }
@@ -240,7 +235,7 @@ fn notes(scenario: &Scenario, long: &[Long]) -> Vec<String> {
     let fast: Vec<_> = fast.map(|l| l.name.as_str()).collect();
     if !fast.is_empty() {
         notes.push(format!(
-            "rates that change faster than every {CHANGE_MIN} are averaged (links {})",
+            "rates that change more often than every {CHANGE_MIN} are averaged (links {})",
             fast.join(", ")
         ));
     }
@@ -253,8 +248,7 @@ fn notes(scenario: &Scenario, long: &[Long]) -> Vec<String> {
     let delayed: Vec<_> = delayed.map(|l| l.name.as_str()).collect();
     if !delayed.is_empty() {
         notes.push(format!(
-            "delays below {DELAY_MIN} are not emulated (links {}): the lab's wires take \
-             0.02 to 0.1 ms by themselves",
+            "delays below {DELAY_MIN} are not emulated (links {}): the lab's wires have a delay of 0.02 to 0.1 ms",
             delayed.join(", ")
         ));
     }
@@ -265,7 +259,7 @@ fn notes(scenario: &Scenario, long: &[Long]) -> Vec<String> {
     let hasty: Vec<_> = hasty.map(|c| c.name.as_str()).collect();
     if !hasty.is_empty() {
         notes.push(format!(
-            "queues are sampled at most every {PERIOD_MIN}, also for controllers with a shorter period ({})",
+            "queues are sampled every {PERIOD_MIN} at most, even for controllers with a shorter period ({})",
             hasty.join(", ")
         ));
     }
@@ -274,7 +268,7 @@ fn notes(scenario: &Scenario, long: &[Long]) -> Vec<String> {
         let left_out = left_out.unwrap_or_default();
         if !left_out.is_empty() {
             notes.push(format!(
-                "not emulated on the lab: {} of traffic {}; its kernel's own holds",
+                "not emulated in the lab: {} of traffic {}; the kernel's own value applies",
                 left_out.join(", "),
                 traffic.name
             ));
@@ -351,12 +345,12 @@ rate = "1 Mbit"
             (
                 "count = 2\n[host.right]\n[link.l]",
                 "count = 17\n[host.right]\n[link.l]\ndelay = \"10 ms\"".to_owned(),
-                "17 wires have a delay",
+                "17 wires need a bridge",
             ),
             (
                 link,
                 format!("{link}\nframing = \"2 B\""),
-                "framing of +2 B",
+                "the framing +2 B",
             ),
             (
                 link,
@@ -366,14 +360,14 @@ rate = "1 Mbit"
             (
                 link,
                 format!("{link}\nrate = \"2 Mbit, 1 Mbit from 1 s\""),
-                "a rate that changes at host left, where the kernel's own queue is, and no modem: give it a `buffer`; try",
+                "a varying rate at host left, whose queue is the kernel's own, and no modem: set `buffer`; try",
             ),
             (
                 link,
                 format!(
                     "{link}\nrate = \"2 Mbit\"\nbuffer = \"64 kB\"\nshaper = \"auto\"\nreflectors = [\"right\"]"
                 ),
-                "a shaper that finds its rate at a host",
+                "the shaper auto at a host",
             ),
             (
                 "\"tcp\"",
@@ -402,7 +396,7 @@ rate = "1 Mbit"
         assert_eq!(
             with("\"tcp\"", new).unwrap(),
             [
-                "not emulated on the lab: initial_rto, ack_every of traffic long; its kernel's own holds"
+                "not emulated in the lab: initial_rto, ack_every of traffic long; the kernel's own value applies"
             ]
         );
         let delay = with(
@@ -413,7 +407,7 @@ rate = "1 Mbit"
         let right = "ends = [\"a\", \"right\"]";
         let fast = "sawtooth 1 Mbit to 2 Mbit in 4 steps every 0.1 s";
         let fast = format!("{right}\nrate = \"{fast}\"\nreverse_rate = \"1 Mbit\"");
-        let averaged = "rates that change faster than every 100 ms are averaged (links r)";
+        let averaged = "rates that change more often than every 100 ms are averaged (links r)";
         assert!(with(right, &fast).unwrap().contains(&averaged.to_owned()));
         let left = "ends = [\"left\", \"a\"]";
         let hasty = format!(
@@ -443,10 +437,10 @@ rate = "1 Mbit"
         let flooded = format!("{rate}\nchannel_redirect = \"2 Mbit\"");
         let error = with_control(&flooded).unwrap_err();
         assert!(
-            error.contains("controller slow has a `channel_redirect`"),
+            error.contains("controller slow sets `channel_redirect`"),
             "{error}"
         );
         let error = with_control("delay = \"10 ms\"").unwrap_err();
-        assert!(error.contains("controller slow has a `delay`"), "{error}");
+        assert!(error.contains("controller slow sets `delay`"), "{error}");
     }
 }

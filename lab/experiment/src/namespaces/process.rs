@@ -102,7 +102,7 @@ impl Running {
                 return Ok(status);
             }
             if Instant::now() >= deadline {
-                return Err(self.failed("did not end in time"));
+                return Err(self.failed("did not exit in time"));
             }
             thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(10));
@@ -241,7 +241,7 @@ impl Tool {
     pub fn check(&mut self) -> Result<(), Error> {
         match self.running.has_ended()? {
             None => Ok(()),
-            Some(status) => Err(self.running.failed(&format!("ended early, {status}"))),
+            Some(status) => Err(self.running.failed(&format!("exited early, {status}"))),
         }
     }
 
@@ -252,6 +252,6 @@ impl Tool {
             return Err(self.running.failed(&format!("{status}")));
         }
         let lines = self.lines.take().and_then(|thread| thread.join().ok());
-        lines.ok_or_else(|| self.running.failed("its report was lost"))
+        lines.ok_or_else(|| self.running.failed("its report is missing"))
     }
 }

@@ -82,7 +82,7 @@ impl Router {
     pub fn check(&mut self) -> Result<(), Error> {
         match self.running.has_ended()? {
             None => Ok(()),
-            Some(status) => Err(self.running.failed(&format!("ended early, {status}"))),
+            Some(status) => Err(self.running.failed(&format!("exited early, {status}"))),
         }
     }
 

@@ -157,7 +157,7 @@ pub(crate) fn invocations(
     }
     invocations.extend(sinks.into_iter().map(|(node, options)| Invocation {
         node,
-        what: format!("the sink on {}", topology.nodes[node].name),
+        what: format!("the receiver on {}", topology.nodes[node].name),
         role: Role::Sink { node },
         command: Command::Sink(options),
     }));

@@ -154,7 +154,7 @@ pub fn lost(bridge: &Router) -> Option<String> {
         false => 0,
     };
     let lost: u64 = drops.as_array().into_iter().flatten().map(count).sum();
-    (lost > 0).then(|| format!("the bridge {} lost {lost} packets: {drops}", bridge.name))
+    (lost > 0).then(|| format!("bridge {} lost {lost} packets: {drops}", bridge.name))
 }
 
 /// The number of packets that one direction sends within the delay, plus the packets in its modem, if all packets have

@@ -89,8 +89,8 @@ fn verdict(both: &Both) -> String {
     let all = both.comparison.len();
     match both.comparison.iter().filter(|row| row.agrees).count() {
         _ if all == 0 => "Simulation and lab have no metric in common".to_owned(),
-        agree if agree == all => format!("Simulation and lab agree in all of {all} numbers"),
-        agree => format!("Simulation and lab agree in {agree} of {all} numbers"),
+        agree if agree == all => format!("Simulation and lab agree on all {all} metrics"),
+        agree => format!("Simulation and lab agree on {agree} of {all} metrics"),
     }
 }
 

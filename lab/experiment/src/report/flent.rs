@@ -71,11 +71,11 @@ impl Test {
         let (ping, told) = match (delay(there), delay(back)) {
             (Some(there), Some(back)) => (
                 Some(there.iter().zip(&back).map(|(a, b)| a + b).collect()),
-                "Ping: the delays of small packets there and back, added, means of each step.",
+                "Ping: sum of the delays of small packets in both directions, mean of each step.",
             ),
             (there, back) => (
                 there.or(back),
-                "Ping: the delay of small packets one way, means of each step.",
+                "Ping: one-way delay of small packets, mean of each step.",
             ),
         };
         let mut curves = Vec::new();

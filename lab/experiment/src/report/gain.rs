@@ -113,7 +113,7 @@ pub(super) fn html(result: &RunResult) -> Option<String> {
     }
     if !worse(result).is_empty() {
         body +=
-            "<p>The section below the numbers says where Linux's default is better, and why.</p>";
+            "<p>The section below the table lists where Linux's default is better, and why.</p>";
     }
     Some(section(&headline, &body))
 }
@@ -199,7 +199,7 @@ fn cause(result: &RunResult, measure: &Measure, both: [&PointResult; 2]) -> Stri
     }
     match both.map(|point| point.median("web_goodput_mbps")) {
         [Some(own), Some(theirs)] if measure.kind == "tcp" && own > theirs => format!(
-            "Cause: the web has more, {} instead of {} Mbit/s.",
+            "Cause: web traffic gets more, {} instead of {} Mbit/s.",
             shown(own),
             shown(theirs)
         ),
@@ -283,11 +283,11 @@ fn measures(result: &RunResult) -> Vec<Measure> {
             // The lab's receivers read a packet up to 1 ms late.
             measure((&metric, &title), told, ["ms", shown], 1.0, SMALL)
         };
-        [of("p50", &told, " (median)"), of("p99", "", " (99\u{a0}%)")]
+        [of("p50", &told, " (median)"), of("p99", "", " (p99)")]
     });
     let [mean, p99, per_s, mbps] = [
         ["s", " (mean)"],
-        ["s", " (99\u{a0}%)"],
+        ["s", " (p99)"],
         ["per s", ""],
         ["Mbit/s", ""],
     ];
@@ -310,7 +310,7 @@ fn measures(result: &RunResult) -> Vec<Measure> {
         ),
         measure(
             ("tcp_goodput_mbps", "Long TCP"),
-            "long TCP has",
+            "long TCP gets",
             mbps,
             0.0,
             "tcp",
@@ -360,7 +360,7 @@ mod tests {
             ("triple_fair", 79.25, 0.75),
         ]);
         let expected = "With weir's default triple_fair instead of the plain queue fifo a web page takes 0.750 \
-                        instead of 13.0\u{a0}s (mean), and long TCP has 79.2 instead of 4.12\u{a0}Mbit/s";
+                        instead of 13.0\u{a0}s (mean), and long TCP gets 79.2 instead of 4.12\u{a0}Mbit/s";
         assert_eq!(headline(&result).as_deref(), Some(expected));
         let page = html(&result).unwrap();
         assert!(

@@ -38,7 +38,7 @@ impl Subject {
         let [median, p99] = ["p50", "p99"].map(|s| point.median(&self.metric(s)).map(shown));
         let unit = self.unit;
         Some(format!(
-            "{}\u{a0}{unit} (median), {}\u{a0}{unit} (99\u{a0}%)",
+            "{}\u{a0}{unit} (median), {}\u{a0}{unit} (p99)",
             median?, p99?
         ))
     }
@@ -84,7 +84,7 @@ impl Subject {
         let rows: Vec<Row> = coloured().filter_map(row).collect();
         let mut body = percentiles::html(&rows, self.unit);
         if let Some(plot) = plots::distribution(&coloured().collect::<Vec<_>>(), &self.name) {
-            let caption = "<p class=\"caption\">Share, in %, that takes at most this long.</p>";
+            let caption = "<p class=\"caption\">Cumulative distribution, in %.</p>";
             body += &format!("{caption}<div class=\"grid\">{}</div>", figures(&plot, ""));
         }
         Some(section(&headline, &(body + &swept::middle_note(result))))
@@ -174,15 +174,15 @@ pub(super) fn swept_html(result: &RunResult) -> String {
         let name = first.title.split(" by ").next().unwrap_or_default();
         let words = axis.words(result);
         let message = match swept::told(&first.lines, "").filter(|_| first.lines.len() <= 4) {
-            Some(told) => format!("{name}, with {words}: {told}"),
-            None => format!("{name} and more, with {words}"),
+            Some(told) => format!("{name}, for {words}: {told}"),
+            None => format!("{name} and more, for {words}"),
         };
         let mut drawings = String::new();
         for plot in &drawn {
             let caption = escape(plot.title.split(" by ").next().unwrap_or_default());
             drawings += &figures(plot, &format!("<figcaption>{caption}</figcaption>"));
         }
-        let remark = "<p>Medians of the runs; bars are their intervals.</p>";
+        let remark = "<p>Medians of the runs; the bars show their intervals.</p>";
         html += &section(
             &message,
             &format!("<div class=\"grid\">{drawings}</div>{remark}"),
@@ -206,8 +206,8 @@ mod tests {
     #[test]
     fn the_headline_names_the_traffic_and_the_statistic() {
         let page = html(&example::result());
-        let headline = "A small packet of voice takes 5.00\u{a0}ms (median), 10.0\u{a0}ms (99\u{a0}%) under plain, \
-                        &quot;old&quot;, flows 2; 7.50\u{a0}ms (median), 15.0\u{a0}ms (99\u{a0}%) under new &lt;b&gt;, \
+        let headline = "A small packet of voice takes 5.00\u{a0}ms (median), 10.0\u{a0}ms (p99) under plain, \
+                        &quot;old&quot;, flows 2; 7.50\u{a0}ms (median), 15.0\u{a0}ms (p99) under new &lt;b&gt;, \
                         flows 2";
         assert!(page.contains(headline), "{page}");
         // Percentile bars for a wide and for a narrow page, and the distribution.
@@ -243,8 +243,8 @@ mod tests {
     #[test]
     fn a_sweep_is_curves_over_what_was_swept() {
         let page = swept_html(&example::result());
-        let headline = "Delay, median: voice, ms, with flows from 2 to 3: plain, &quot;old&quot;: 5.00 to 5.00, \
-                        new &lt;b&gt;: 7.50 to 7.50";
+        let headline = "Delay, median: voice, ms, for flows from 2 to 3: plain, &quot;old&quot;: 5.00 to 5.00, new \
+                        &lt;b&gt;: 7.50 to 7.50";
         assert!(page.contains(headline), "{page}");
         assert!(page.contains("traffic.flood.flows"), "{page}");
         // Median and 99 % of voice, and the share of TCP.

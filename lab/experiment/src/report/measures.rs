@@ -28,14 +28,14 @@ pub(super) struct Group {
 pub(super) const QUEUES: Group = Group {
     of: "Link",
     columns: &[
-        ("Wait", "mean, ms", "queue_delay_ms_mean"),
-        ("Wait", "median, ms", "queue_delay_ms_p50"),
-        ("Wait", "95 %, ms", "queue_delay_ms_p95"),
-        ("Wait", "99 %, ms", "queue_delay_ms_p99"),
-        ("Wait", "most, ms", "queue_delay_ms_max"),
+        ("Queue delay", "mean, ms", "queue_delay_ms_mean"),
+        ("Queue delay", "median, ms", "queue_delay_ms_p50"),
+        ("Queue delay", "p95, ms", "queue_delay_ms_p95"),
+        ("Queue delay", "p99, ms", "queue_delay_ms_p99"),
+        ("Queue delay", "max, ms", "queue_delay_ms_max"),
         ("Queue", "mean, packets", "queue_packets_mean"),
         ("Sent", "Mbit/s", "throughput_mbps"),
-        ("In use", "of its rate", "utilisation_ratio"),
+        ("Utilisation", "of its rate", "utilisation_ratio"),
     ],
 };
 
@@ -45,9 +45,9 @@ const TRAFFICS: Group = Group {
         ("Goodput", "Mbit/s", "goodput_mbps"),
         ("Delay", "mean, ms", "delay_ms_mean"),
         ("Delay", "median, ms", "delay_ms_p50"),
-        ("Delay", "95 %, ms", "delay_ms_p95"),
-        ("Delay", "99 %, ms", "delay_ms_p99"),
-        ("Delay", "most, ms", "delay_ms_max"),
+        ("Delay", "p95, ms", "delay_ms_p95"),
+        ("Delay", "p99, ms", "delay_ms_p99"),
+        ("Delay", "max, ms", "delay_ms_max"),
         ("Jitter", "RFC 3550, ms", "jitter_ms"),
         ("Loss", "of its packets", "loss_ratio"),
     ],
@@ -58,7 +58,7 @@ const SIZES: Group = Group {
     columns: &[
         ("Time", "mean, s", "completion_s_mean"),
         ("Time", "median, s", "completion_s_p50"),
-        ("Time", "99 %, s", "completion_s_p99"),
+        ("Time", "p99, s", "completion_s_p99"),
     ],
 };
 
@@ -127,14 +127,13 @@ pub(super) fn html(result: &RunResult) -> String {
     if measured("delay_ms_mean.")
         && let Some(table) = TRAFFICS.html(result)
     {
-        let remark = "<p>From a host's sending to a host's receiving, of packets with payload. Jitter \
-                      as a receiver of RTP reckons it.</p>";
-        let message = "Delay, jitter and loss of each traffic";
+        let remark = "<p>One-way delay of packets with payload, from host to host. Jitter per RFC 3550 (RTP).</p>";
+        let message = "Delay, jitter and loss of each flow group";
         html += &section(message, &(table + remark));
     }
     if let Some(table) = SIZES.html(result) {
-        let remark = "<p>Transfers that began in the window; one that the end cut off counts with its \
-                      age.</p>";
+        let remark =
+            "<p>Transfers that began in the window; unfinished transfers count with their age.</p>";
         let message = "Completion time of transfers, by size";
         html += &section(message, &(table + remark));
     }
@@ -161,25 +160,25 @@ fn waiting(result: &RunResult) -> String {
         .iter()
         .any(|t| t.kind == "udp" && !t.is_sparse);
     let whose = match heavy {
-        true => "All packets together, UDP included,",
-        false => "All packets together",
+        true => "Queue delay of all packets, including UDP,",
+        false => "Queue delay of all packets",
     };
     match (waits.first(), waits.last()) {
         (Some((wait, link, _)), Some(_)) if waits.len() == 1 => {
-            format!("{whose} wait {} ms (median) at {link}", shown(*wait))
+            format!("{whose} at {link}: median {} ms", shown(*wait))
         }
         (Some((least, one, short)), Some((most, other, long))) if most > least => {
             let (least, most) = (shown(*least), shown(*most));
             match one == other {
                 true => format!(
-                    "{whose} wait {least} ms (median) at {one} under {short}, {most} ms under {long}"
+                    "{whose} at {one}: median {least} ms under {short}, {most} ms under {long}"
                 ),
                 false => format!(
-                    "{whose} wait {least} ms (median) at {one} ({short}), {most} ms at {other} ({long})"
+                    "{whose}: median {least} ms at {one} ({short}), {most} ms at {other} ({long})"
                 ),
             }
         }
-        _ => "How long packets wait".to_owned(),
+        _ => "Queue delay of all packets".to_owned(),
     }
 }
 
@@ -214,8 +213,9 @@ fn losses_of(point: &PointResult) -> Vec<Loss<'_>> {
 
 fn losses(result: &RunResult) -> String {
     let mut table = Table::new(
-        "<th class=\"word\">Traffic</th><th class=\"word\">Where</th><th class=\"word\">Why</th>\
-         <th>Lost<small>packets a run</small></th><th>Share<small>of all that is lost</small></th>",
+        "<th class=\"word\">Traffic</th><th class=\"word\">Dropped at</th><th \
+         class=\"word\">Reason</th><th>Lost<small>packets per run</small></th><th>Share<small>of all lost \
+         packets</small></th>",
     );
     let mut places: BTreeMap<(&str, &str), f64> = BTreeMap::new();
     for point in &result.points {
@@ -284,7 +284,7 @@ impl Table {
     fn html(self) -> Option<String> {
         let more = match self.rows.saturating_sub(ROWS_MAX) {
             0 => String::new(),
-            more => format!("<p>and {more} rows more, in summary.csv</p>"),
+            more => format!("<p>{more} more rows in summary.csv</p>"),
         };
         (self.rows > 0).then(|| self.html + "</tbody></table></div>" + &more)
     }
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!((rows.len(), rows[0].of), (1, "out"));
         assert_eq!((rows[0].cells[0], rows[0].cells[3]), (Some(2.0), Some(9.5)));
         let page = html(&result);
-        assert!(page.contains("How long packets wait"), "{page}");
+        assert!(page.contains("Queue delay of all packets"), "{page}");
         assert!(page.contains("new &lt;b&gt;, flows 3"), "{page}");
         assert!(!page.contains("that are lost"), "{page}");
     }

@@ -1,7 +1,7 @@
 //! The parts of the name of a metric or curve: quantity, unit and owner.
 //!
 //! ```text
-//!   queue_delay_ms_p99.out      "Queue delay, 99 %"   ms        out
+//!   queue_delay_ms_p99.out      "Queue delay, p99"    ms        out
 //!   tcp_share_ratio             "TCP share"           (none)
 //! ```
 
@@ -31,12 +31,12 @@ const UNITS: [(&str, &str); 8] = [
 const STATISTICS: [(&str, &str); 8] = [
     ("mean", "mean"),
     ("dev", "deviation"),
-    ("min", "least"),
-    ("max", "most"),
-    ("p10", "10 %"),
+    ("min", "min"),
+    ("max", "max"),
+    ("p10", "p10"),
     ("p50", "median"),
-    ("p95", "95 %"),
-    ("p99", "99 %"),
+    ("p95", "p95"),
+    ("p99", "p99"),
 ];
 
 impl<'a> Metric<'a> {
@@ -132,7 +132,7 @@ mod tests {
             (metric.heading(), metric.unit)
         };
         let is = |name, title: &str, unit| assert_eq!(of(name), (title.to_owned(), unit));
-        is("queue_delay_ms_p99.out", "Queue delay, 99 %: out", "ms");
+        is("queue_delay_ms_p99.out", "Queue delay, p99: out", "ms");
         is("tcp_share_ratio", "TCP share", "");
         is("web_fetches_per_s", "Web fetches", "per s");
         is("queue_packets.r.reverse", "Queue: r.reverse", "packets");

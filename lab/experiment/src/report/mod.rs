@@ -250,7 +250,10 @@ impl<'a> Files<'a> {
     fn written(self) -> Written {
         if self.left_out > 0 {
             let folder = self.folder.display();
-            eprintln!("note: {folder} would have {} more files", self.left_out);
+            eprintln!(
+                "note: {} more files for {folder} were left out",
+                self.left_out
+            );
         }
         let folder = (!self.names.is_empty()).then(|| self.folder.to_owned());
         (folder, self.files)
@@ -259,7 +262,7 @@ impl<'a> Files<'a> {
 
 /// Creates a folder.
 pub(crate) fn make(folder: &Path) -> Result<(), Error> {
-    fs::create_dir_all(folder).map_err(Error::io(format!("cannot make {}", folder.display())))
+    fs::create_dir_all(folder).map_err(Error::io(format!("cannot create {}", folder.display())))
 }
 
 /// Writes a complete file into a folder, or no file.

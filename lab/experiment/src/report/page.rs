@@ -17,9 +17,9 @@ const PICTURES_MAX: usize = 12;
 const HOGS_MAX: usize = 8;
 
 /// The meaning of the mark of disturbed runs.
-pub(crate) const DISTURBED: &str = "<p class=\"disturbed\">\u{26a0} Other programs used this machine during the runs that are \
-     marked (disturbed), or packets were lost between its network namespaces: their numbers may be wrong. The notes at the \
-     end say more. Run it again on an idle machine.</p>";
+pub(crate) const DISTURBED: &str = "<p class=\"disturbed\">\u{26a0} During the runs marked (disturbed), other \
+     programs used this machine, or packets were lost between its network namespaces. Their numbers may be wrong; see \
+     the notes at the end. Repeat the run on an idle machine.</p>";
 
 /// A plot in a file next to the page.
 pub(super) struct Drawn {
@@ -118,12 +118,12 @@ pub(crate) fn files(paths: &[String]) -> String {
     );
     if !inside.is_empty() {
         body += &format!(
-            "<details><summary>{} more, in folders</summary><ul class=\"plots\">{}</ul></details>",
+            "<details><summary>{} more files in folders</summary><ul class=\"plots\">{}</ul></details>",
             inside.len(),
             inside.iter().map(link).collect::<String>()
         );
     }
-    section("The numbers as files", &body)
+    section("Data files", &body)
 }
 
 fn ran_html<'a>(ran: &Ran, drawn: &mut impl Iterator<Item = &'a [Drawn]>) -> String {
@@ -245,14 +245,14 @@ fn queues_over_time(result: &RunResult) -> String {
     };
     let left_out = match left_out {
         0 => String::new(),
-        more => format!("<p>{more} more are among the plots below.</p>"),
+        more => format!("<p>{more} more plots are in the list below.</p>"),
     };
     let body = format!(
         "<ul class=\"legend\">{items}<li class=\"unit\">packets in the queue{more}</li></ul>\
          <div class=\"grid\">{pictures}</div>{left_out}{}",
         swept::middle_note(result)
     );
-    section("Packets waiting over time", &body)
+    section("Queue length over time", &body)
 }
 
 fn numbers(result: &RunResult) -> String {
@@ -288,13 +288,13 @@ fn numbers(result: &RunResult) -> String {
     }
     let message = match (compared, web_factor(result)) {
         (_, Some(message)) => message,
-        (true, None) => "Beside the paper's Tables I and II".to_owned(),
-        (false, None) => "The numbers".to_owned(),
+        (true, None) => "Comparison with the paper's Tables I and II".to_owned(),
+        (false, None) => "Results".to_owned(),
     };
     let remark = match compared {
         true => {
-            "<p>Paler rows are the paper's Tables I and II; its requests in 600 s are divided \
-                 by 600. Unfinished fetches count with their age at the end.</p>"
+            "<p>Pale rows show the paper's Tables I and II; its requests in 600 s are divided by 600. Unfinished \
+                 fetches count with their age at the end.</p>"
         }
         false if columns.iter().any(|c| c.heading == "Fetches") => {
             "<p>Unfinished fetches count with their age at the end.</p>"
@@ -319,7 +319,7 @@ fn web_factor(result: &RunResult) -> Option<String> {
         let factor = best.0 / worst.0;
         let decimals = if factor < 10.0 { 1 } else { 0 };
         format!(
-            "The web fetches {factor:.decimals$} times as much under {} as under {}",
+            "Web clients fetch {factor:.decimals$} times as much under {} as under {}",
             best.1.label(),
             worst.1.label()
         )
@@ -353,12 +353,12 @@ fn hogs(result: &RunResult) -> String {
         return String::new();
     }
     let table = format!(
-        "<div class=\"scroll\"><table class=\"hogs\"><thead><tr><th></th><th>Flow</th>\
-         <th>Standing</th><th>Rate<small>Mbit/s</small></th><th>Seen<small>packets</small></th>\
-         <th>Known<small>for, s</small></th></tr></thead><tbody>{rows}</tbody></table></div>\
-         <p>As the router named them 0.3 s before the end of the last run.</p>"
+        "<div class=\"scroll\"><table \
+         class=\"hogs\"><thead><tr><th></th><th>Flow</th><th>State</th><th>Rate<small>Mbit/s</small></th><th>Seen<small>packets</small></th><th>Tracked<small>for, \
+         s</small></th></tr></thead><tbody>{rows}</tbody></table></div><p>As reported by the router 0.3 s before the \
+         end of the last run.</p>"
     );
-    section("Flows that the router holds back", &table)
+    section("Flows that the router treats as hogs", &table)
 }
 
 fn hog_row(point: &str, hog: &Value) -> String {
@@ -390,8 +390,8 @@ fn notes(result: &RunResult) -> String {
     let runs = result.points.iter().map(|point| point.runs.len());
     let runs = runs.max().unwrap_or(1);
     format!(
-        "<footer>{list}<p><code>weir run {} --on {} --runs {runs} --seed {}</code></p>\
-         <p>It took {:.0} s of processor time, and {:.0} s by the clock.</p></footer>",
+        "<footer>{list}<p><code>weir run {} --on {} --runs {runs} --seed {}</code></p><p>CPU time {:.0} s, wall-clock \
+         time {:.0} s.</p></footer>",
         escape(&result.scenario),
         escape(&result.on),
         result.seed,

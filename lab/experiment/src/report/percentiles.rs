@@ -25,7 +25,7 @@ pub(super) fn html(rows: &[Row], unit: &str) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let names = ["median", "95\u{a0}%", "99\u{a0}%"];
+    let names = ["median", "p95", "p99"];
     let item = |(name, strength): (&str, f64)| {
         let swatch = format!("<span class=\"swatch ink\" style=\"opacity:{strength}\"></span>");
         format!("<li>{swatch}{name}</li>")
@@ -48,7 +48,7 @@ fn bars(rows: &[Row], unit: &str, width: u32) -> String {
     let size = (width, ROW * rows.len() as u32 + 40);
     let most = rows.iter().map(|row| row.values[2]).fold(0.0, f64::max);
     let whole = if most > 0.0 { most * 1.02 } else { 1.0 };
-    draw(size, "median, 95 % and 99 %", |area, titles| {
+    draw(size, "median, p95 and p99", |area, titles| {
         let left = 8;
         let scale = f64::from(width - 24) / whole;
         for (place, row) in rows.iter().enumerate() {
@@ -60,10 +60,7 @@ fn bars(rows: &[Row], unit: &str, width: u32) -> String {
             area.draw(&Text::new(numbers, (width as i32 - 16, top + 4), right))?;
             bar(area, row, (left, top + 22), scale)?;
             let [median, p95, p99] = row.values.map(shown);
-            let title = format!(
-                "{}: median {median}, 95 % {p95}, 99 % {p99} {unit}",
-                row.name
-            );
+            let title = format!("{}: median {median}, p95 {p95}, p99 {p99} {unit}", row.name);
             titles.push(([0, top, width as i32, top + ROW as i32], title));
         }
         axis(area, left, size.1 as i32 - 34, (scale, whole), unit)

@@ -155,10 +155,7 @@ pub(super) fn distribution(points: &[(usize, &PointResult)], name: &str) -> Opti
     let lines: Vec<Line> = points.iter().filter_map(line).collect();
     let metric = Metric::named(name);
     (!lines.is_empty()).then(|| Plot {
-        title: format!(
-            "{}: share, in %, that takes at most this long",
-            metric.heading()
-        ),
+        title: format!("{}: cumulative distribution, in %", metric.heading()),
         x: titled(name),
         lines,
         form: Form::Distributions,

@@ -176,7 +176,7 @@ fn share(result: &RunResult, group: &Group) -> Option<String> {
     let ((worst, least), (best, most)) = (sorted.first()?, sorted.last()?);
     (worst < best).then(|| {
         format!(
-            "Long TCP gets {} of what it shares with UDP under {}, {} under {}",
+            "Long TCP gets {} of the goodput of TCP and UDP under {}, {} under {}",
             percent(*best),
             most.label(),
             percent(*worst),
@@ -244,7 +244,7 @@ pub(super) fn over_time(result: &RunResult, pictures_max: usize) -> String {
     }
     let more = match more {
         0 => String::new(),
-        more => format!("<p>{more} more are among the plots below.</p>"),
+        more => format!("<p>{more} more plots are in the list below.</p>"),
     };
     let body = format!(
         "{}<div class=\"grid\">{pictures}</div>{more}{}",

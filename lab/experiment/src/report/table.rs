@@ -65,12 +65,12 @@ pub(super) fn columns(result: &RunResult) -> Vec<Column> {
             Some(r.response)
         }),
         column("Response", "median, s", "web_response_s_p50", 3, |_| None),
-        column("Response", "99 %, s", "web_response_s_p99", 2, |_| None),
+        column("Response", "p99, s", "web_response_s_p99", 2, |_| None),
         column("Connection", "mean, s", "web_connect_s_mean", 3, |r| {
             Some(r.connect)
         }),
         column("Completion", "median, s", "transfer_s_p50", 3, |_| None),
-        column("Completion", "99 %, s", "transfer_s_p99", 2, |_| None),
+        column("Completion", "p99, s", "transfer_s_p99", 2, |_| None),
         column("UDP loss", "", "udp_loss_ratio", 3, |_| None),
         column("Fairness", "Jain, TCP", "jain_index", 3, |_| None),
     ]);
@@ -89,7 +89,7 @@ fn small_packets(result: &RunResult) -> Vec<Column> {
             let metric = format!("delay_ms_{statistic}.{}", t.name);
             column(format!("Delay of {}", t.name), unit, metric, 1, |_| None)
         };
-        [of("median, ms", "p50"), of("99 %, ms", "p99")]
+        [of("median, ms", "p50"), of("p99, ms", "p99")]
     });
     columns.collect()
 }
@@ -229,7 +229,7 @@ pub(super) fn measured(result: &RunResult) -> String {
         _ => "in simulation",
     };
     format!(
-        "Measured {place}: {runs} of {} s, the first {} s left out; seed {}.",
+        "Measured {place}: {runs} of {} s, excluding the first {} s; seed {}.",
         result.duration_s, result.warm_up_s, result.seed
     )
 }
@@ -245,10 +245,10 @@ pub(super) fn spreads(result: &RunResult) -> String {
     match runs {
         0 | 1 => String::new(),
         2..=5 => format!(
-            "Medians of {runs} runs; below them the least and the greatest run (an interval of 95 % for a median takes \
+            "Medians of {runs} runs; below, the lowest and the highest run (a 95 % interval of the median requires \
              six runs)."
         ),
-        _ => format!("Medians of {runs} runs; below them the median's interval of 95 %."),
+        _ => format!("Medians of {runs} runs; below, the 95 % interval of the median."),
     }
 }
 

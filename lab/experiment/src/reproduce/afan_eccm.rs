@@ -85,7 +85,7 @@ fn lets_in_all(m: &Measured, f: &mut Findings) {
         let let_in = of(m, "eccm", i, "run_let_in_ratio.bottleneck.stream");
         match let_in.mean() {
             Some(_) => {
-                let what = format!("{i} s, share of waiting streams let in");
+                let what = format!("{i} s, share of waiting streams admitted");
                 f.at_least(&what, &let_in, 0.99);
             }
             None => f.nothing(format!("{i} s: in some seeds no stream waited at a run")),

@@ -58,7 +58,7 @@ impl Bar {
 
     /// Whether this part of a claim's evidence contains no more than the row.
     pub(super) fn says(&self, part: &str) -> bool {
-        let judged = part.strip_prefix("not: ");
+        let judged = part.strip_prefix("fails: ");
         let judged = judged.or_else(|| part.strip_prefix("unclear: "));
         judged.unwrap_or(part) == format!("{}: {}", self.what, self.numbers())
     }

@@ -235,7 +235,7 @@ impl Shown {
     pub(super) fn check(&self) -> Result<(), String> {
         if self.named.is_empty() != self.each.is_empty() {
             return Err(format!(
-                "`{}` needs `each` and `named`, or neither",
+                "`{}` requires both `each` and `named`, or neither",
                 self.what
             ));
         }

@@ -144,11 +144,11 @@ fn verdict_of(
         (_, Verdict::Missing) => (verdict, evidence),
         _ if busy.is_some_and(|busy| busy > BUSY_MAX) => {
             let percent = 100.0 * busy.unwrap_or_default();
-            let others = format!("busy: others used {percent:.0} % of the processors");
+            let others = format!("busy: other programs used {percent:.0} % of the CPUs");
             (Verdict::Undecided, format!("{others}; {evidence}"))
         }
         (_, Verdict::Partly | Verdict::Fails) if measured.is_preview && values > 0 => {
-            let why = "a preview, which is too short to say that it does not hold";
+            let why = "a preview, too short to refute the claim";
             (Verdict::Undecided, format!("{why}; {evidence}"))
         }
         _ => (verdict, evidence),

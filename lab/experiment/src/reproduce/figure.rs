@@ -69,7 +69,7 @@ impl Figure {
                 .collect(),
             form: Form::Values,
         };
-        let failed = |why| format!("no picture \"{}\": {why}", self.title);
+        let failed = |why| format!("cannot draw the picture \"{}\": {why}", self.title);
         let drawn = plot.inline().map_err(failed)?.into_iter();
         let title = escape(&self.title);
         Ok(drawn
@@ -135,7 +135,7 @@ impl LineSpec {
             for step in &self.along {
                 let row = step.row(&row);
                 self.of.check(&row)?;
-                place_of(&row).ok_or("a step is no number")?;
+                place_of(&row).ok_or("a step is not a number")?;
             }
         }
         Ok(())

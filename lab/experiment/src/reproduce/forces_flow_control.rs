@@ -102,7 +102,7 @@ fn linear(m: &Measured, f: &mut Findings) {
     if let Some((_, share)) = least_squares(&by_bytes) {
         let share = shown(share);
         f.remark(format!(
-            "with one speed V in bytes a second for both lengths, R2 is {share}"
+            "with one speed V in bytes per second for both lengths, R2 is {share}"
         ));
     }
 }
@@ -215,7 +215,10 @@ fn stays(_: &Measured, f: &mut Findings) {
         format!("{outside} of {STEPS} steps leave [1/2, 1]"),
         outside == 0,
     );
-    f.is(format!("{wrong} steps go another way"), wrong == 0);
+    f.is(
+        format!("{wrong} steps go in the wrong direction"),
+        wrong == 0,
+    );
 }
 
 fn smaller_delta(m: &Measured, f: &mut Findings) {

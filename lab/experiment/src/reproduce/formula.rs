@@ -237,7 +237,7 @@ impl<'a> Parser<'a> {
                         self.expect(',')?;
                         Formula::Pair(Operator::Max, Box::new([first, self.sum()?]))
                     }
-                    _ => return Err(format!("there is no function `{name}`")),
+                    _ => return Err(format!("unknown function `{name}`")),
                 };
                 self.expect(')')?;
                 return Ok(formula);
@@ -277,7 +277,7 @@ impl<'a> Parser<'a> {
         let number = text.parse();
         number
             .map(Formula::Number)
-            .map_err(|_| format!("`{text}` is no number"))
+            .map_err(|_| format!("`{text}` is not a number"))
     }
 
     fn name(&mut self) -> Result<&'a str, String> {
@@ -313,8 +313,8 @@ impl<'a> Parser<'a> {
 
     fn unexpected(&self, wanted: &str) -> String {
         match self.rest {
-            "" => format!("it ends where {wanted} should be"),
-            rest => format!("`{rest}` where {wanted} should be"),
+            "" => format!("unexpected end, expected {wanted}"),
+            rest => format!("unexpected `{rest}`, expected {wanted}"),
         }
     }
 }
@@ -360,11 +360,11 @@ mod tests {
         let error = |text: &str| Formula::parse(text).unwrap_err();
         assert_eq!(
             error("1 + "),
-            "in the formula `1 + `: it ends where a name or a number should be"
+            "in the formula `1 + `: unexpected end, expected a name or a number"
         );
-        assert!(error("1 {x}").ends_with("`{x}` where an operator should be"));
-        assert!(error("mean(a)").ends_with("there is no function `mean`"));
-        assert!(error("max(a)").ends_with("`)` where `,` should be"));
-        assert!(error("1.2.3").ends_with("`1.2.3` is no number"));
+        assert!(error("1 {x}").ends_with("unexpected `{x}`, expected an operator"));
+        assert!(error("mean(a)").ends_with("unknown function `mean`"));
+        assert!(error("max(a)").ends_with("unexpected `)`, expected `,`"));
+        assert!(error("1.2.3").ends_with("`1.2.3` is not a number"));
     }
 }

@@ -89,9 +89,8 @@ fn one_byte(m: &Measured, f: &mut Findings) {
     let degrees = (1..).take_while(|degree| lid_bytes(*degree) == 1);
     let greatest = degrees.last().unwrap_or_default();
     let [_, (at_99, ..), ..] = TABLE_2;
-    let text = format!(
-        "greatest degree with LIDs of one byte: {greatest} (at the 99th percentile: {at_99})"
-    );
+    let text =
+        format!("maximum degree with one-byte LIDs: {greatest} (at the 99th percentile: {at_99})");
     f.is(text, greatest >= at_99);
     let share = m.samples(&At::new("fpf/internet", "graph"), "one_byte_share_ratio");
     f.at_least("share of the domains of our graph", &share, 0.99);

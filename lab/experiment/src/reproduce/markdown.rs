@@ -8,7 +8,7 @@ use super::{ClaimReport, Kind, Reproduction, ResultReport, RowReport};
 
 /// The document.
 pub(super) fn markdown(reproduction: &Reproduction) -> String {
-    let mut text = String::from("# The papers' results, run again\n\n");
+    let mut text = String::from("# The papers' results, reproduced\n\n");
     let _ = writeln!(text, "{}\n", cell(&reproduction.how));
     for note in &reproduction.notes {
         let _ = writeln!(text, "- {}", cell(note));
@@ -60,15 +60,11 @@ fn summary(reproduction: &Reproduction) -> String {
             }
         }
     }
-    text += "\nArithmetic are claims that printed numbers and equations decide alone.\n";
+    text += "\nArithmetic claims are decided by printed numbers and equations alone.\n";
     let calibrated = reproduction.claims().filter(|claim| claim.calibrated);
     match calibrated.count() {
         0 => text,
-        n => {
-            text + &format!(
-                "\nNot counted: {n} claims on rows that open places were calibrated on.\n"
-            )
-        }
+        n => text + &format!("\nNot counted: {n} claims on rows that were used for calibration.\n"),
     }
 }
 
@@ -106,7 +102,7 @@ fn verdicts(claim: &ClaimReport) -> Vec<Verdict> {
 fn line(claim: &ClaimReport) -> String {
     let number = claim.id.rsplit('/').next().unwrap_or(claim.id);
     let verdict = match claim.kind {
-        Kind::Calibrated => format!("{} (calibrated on)", claim.verdict.word()),
+        Kind::Calibrated => format!("{} (used for calibration)", claim.verdict.word()),
         Kind::Arithmetic => format!("{} (arithmetic)", claim.verdict.word()),
         Kind::Measured => claim.verdict.word().to_owned(),
     };
@@ -201,7 +197,7 @@ mod tests {
             "| q | arithmetic | 1 | 1 | 0 | 0 | 0 | 0 | 0 |\n",
             "Not counted: 1 claims on rows",
             "| r.1: t | holds | fails | fails | e |\n",
-            "| r.2: t | holds (calibrated on) | holds | holds | e |\n",
+            "| r.2: t | holds (used for calibration) | holds | holds | e |\n",
             "| r.1: t | holds (arithmetic) | e |\n",
         ] {
             assert!(text.contains(wanted), "{wanted} in {text}");

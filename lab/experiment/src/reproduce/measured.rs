@@ -123,7 +123,7 @@ impl Measured {
     pub(super) fn samples(&self, at: &At, metric: &str) -> Samples {
         let samples = self.of_runs(at, |run| run.metrics.get(metric).copied());
         if !self.needs_load.get() && !self.has(|run| run.metrics.contains_key(metric)) {
-            self.note_unknown(format!("there is no metric `{metric}`"));
+            self.note_unknown(format!("unknown metric `{metric}`"));
         }
         match is_share(metric) {
             true => samples.as_shares(),
@@ -160,7 +160,7 @@ impl Measured {
     /// Records the name of a curve that no run has.
     pub(super) fn check_curve(&self, name: &str) {
         if !self.has(|run| run.series.contains_key(name)) {
-            self.note_unknown(format!("there is no curve `{name}`"));
+            self.note_unknown(format!("unknown curve `{name}`"));
         }
     }
 
@@ -212,7 +212,9 @@ impl Measured {
                 return Samples::default();
             };
             let Some(mbps) = offered_mbps(scenario, found, window) else {
-                self.note_unknown(format!("traffic `{traffic}` offers no rate at all times"));
+                self.note_unknown(format!(
+                    "traffic `{traffic}` does not have an offered load at all times"
+                ));
                 return Samples::default();
             };
             offered += mbps;
@@ -230,7 +232,7 @@ impl Measured {
         let scenario = self.measurement(at)?.scenario.as_ref()?;
         let found = scenario.traffic.iter().find(|t| t.name == name);
         if found.is_none() {
-            self.note_unknown(format!("there is no traffic `{name}` in {at}"));
+            self.note_unknown(format!("unknown traffic `{name}` in {at}"));
         }
         Some((scenario, found?))
     }
@@ -260,8 +262,8 @@ impl Measured {
             (None, _) if points.is_empty() && machine::is_known(&at.scenario) => {
                 self.needs_load.set(true);
             }
-            (None, _) => self.note_unknown(format!("there is no point {at}")),
-            (Some(_), more) => self.note_unknown(format!("{at} names {} points", more + 1)),
+            (None, _) => self.note_unknown(format!("unknown point {at}")),
+            (Some(_), more) => self.note_unknown(format!("{at} matches {} points", more + 1)),
         }
         None
     }

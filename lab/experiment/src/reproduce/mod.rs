@@ -223,7 +223,7 @@ pub fn select(names: &[String]) -> Result<Vec<&'static Recipe>, String> {
             let papers = papers().iter().map(|paper| paper.name.as_str());
             let known = papers.chain(all().map(|recipe| recipe.id.as_str()));
             let hint = did_you_mean(nearest(name, known));
-            return Err(format!("there is no result `{name}`{hint}"));
+            return Err(format!("unknown result `{name}`{hint}"));
         }
     }
     chosen.sort_by_key(|recipe| all().position(|known| known.id == recipe.id));
@@ -271,7 +271,7 @@ pub fn run(recipes: &[&'static Recipe], options: &Options) -> Result<Reproductio
     let seconds = began.elapsed().as_secs_f64();
     let mut how = format!("{}, in {seconds:.0} s.", parts.join(", and "));
     if options.quick {
-        how += " A preview: fewer seeds and shorter runs than the verdicts are meant for.";
+        how += " This is a preview, with fewer seeds and shorter runs than the verdicts require.";
     }
     // A picture that fails is reported, and the other results stay.
     let mut notes = measured.notes.clone();
@@ -351,7 +351,7 @@ impl RowReport {
         });
         let line = line.collect::<Vec<_>>().join(", ");
         format!(
-            "the line `{line}` has no number of ours for `{}`",
+            "the row `{line}` has no measured value for `{}`",
             self.metric
         )
     }
@@ -440,7 +440,7 @@ impl Reproduction {
 
 /// Writes `reproduce.html`, `reproduce.md` and `reproduce.json` into `folder`, which is created if necessary.
 pub fn write(reproduction: &Reproduction, folder: &Path) -> Result<Vec<PathBuf>, Error> {
-    fs::create_dir_all(folder).map_err(Error::io(format!("cannot make {}", folder.display())))?;
+    fs::create_dir_all(folder).map_err(Error::io(format!("cannot create {}", folder.display())))?;
     let json = serde_json::to_string_pretty(reproduction)
         .map_err(|e| Error::io("cannot write the results as JSON")(e.into()))?;
     let files = [
@@ -498,7 +498,7 @@ mod tests {
         assert_eq!(two, ["lru-fq/table1", "lru-fq/fig6"]);
         assert_eq!(
             ids(&["lru-fq/fig66"]).unwrap_err(),
-            "there is no result `lru-fq/fig66`; did you mean `lru-fq/fig6`?"
+            "unknown result `lru-fq/fig66`; did you mean `lru-fq/fig6`?"
         );
     }
 
@@ -523,14 +523,14 @@ mod tests {
         assert!(error.contains("unknown variant `at_mots`"), "{error}");
         assert_eq!(
             wrong("id = \"lru-fq/table1.5\"", "id = \"lru-fq/table1.4\""),
-            "lru-fq/table1.4: occurs twice"
+            "lru-fq/table1.4: duplicate claim"
         );
         assert_eq!(
             wrong(
                 "than = { variant = \"fifo\" }, factor = 5.0",
                 "than = { variant = \"fifo\" }, factor = \"x\""
             ),
-            "lru-fq/table1.1: `x` is no number"
+            "lru-fq/table1.1: `x` is not a number"
         );
         assert_eq!(
             wrong(
@@ -641,7 +641,7 @@ mod tests {
         // A condition may have no value yet; but every name must exist.
         let unknown = reproduction.mistakes().map(|(id, what)| {
             let parts = what.split("; ").filter(|part| {
-                let is_name = part.starts_with("there is no ") || part.contains(" names ");
+                let is_name = part.starts_with("unknown ") || part.contains(" matches ");
                 is_name && !OF_EVENTS.iter().any(|event| part.contains(event))
             });
             (id, parts.map(str::to_owned).collect::<Vec<_>>())
@@ -736,8 +736,7 @@ mod tests {
         let reproduction = run(&[wrong], &Options::default()).unwrap();
         let claim = &reproduction.results[0].claims[0];
         assert_eq!(claim.verdict, Verdict::Missing);
-        let expected =
-            "there is no metric `tcp_share_ration`; there is no point `x` of `no scenario`";
+        let expected = "unknown metric `tcp_share_ration`; unknown point `x` of `no scenario`";
         assert!(claim.evidence.starts_with(expected), "{}", claim.evidence);
         let missing: Vec<_> = reproduction.mistakes().map(|(id, _)| id).collect();
         assert_eq!(
@@ -780,7 +779,7 @@ mod tests {
         };
         let reproduction = run(&[two], &options).unwrap();
         let missing: Vec<_> = reproduction.mistakes().collect();
-        let expected = "the line `flows 2, web none` has no number of ours for `fetches`";
+        let expected = "the row `flows 2, web none` has no measured value for `fetches`";
         assert_eq!(missing, [("lru-fq/two", expected.to_owned())]);
     }
 

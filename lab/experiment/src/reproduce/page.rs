@@ -9,10 +9,11 @@ use crate::report::{document, escape, files, section};
 
 /// The meaning of the signs of claims, and of the pictures of their values.
 const LEGEND: &str = "<li>Measured: a measured value decides the claim. Arithmetic: printed numbers and equations \
-     alone decide it. Calibrated: open values were fitted to it, so it is no evidence. Undecided: the intervals leave it \
-     open, or the run was a preview, which refutes nothing.</li><li>A second sign, in brackets, is the verdict with the \
-     values that the paper prints instead of calibrated ones. Dashed: places were calibrated on it; it is counted \
-     nowhere.</li><li>Beside a claim: shaded is what it permits, the dot is our mean, the line its 95 % interval.</li>";
+     alone decide the claim. Calibrated: open values were fitted to the claim, so it is not evidence. Undecided: the \
+     intervals are too wide, or the run was a preview, which refutes nothing.</li><li>A second sign, in parentheses, \
+     is the verdict with the values printed in the paper instead of calibrated values. Dashed: the claim was used for \
+     calibration and is not counted.</li><li>Next to a claim, the shaded range is permitted, the dot is our mean, and \
+     the line is its 95 % interval.</li>";
 /// Files next to the page.
 const FILES: [&str; 2] = ["reproduce.md", "reproduce.json"];
 
@@ -33,7 +34,7 @@ pub(super) fn html(reproduction: &Reproduction) -> String {
 
 fn title(reproduction: &Reproduction) -> String {
     let all = reproduction.claims().count();
-    format!("{all} claims of papers, run again")
+    format!("{all} claims of papers, reproduced")
 }
 
 fn at_a_glance(reproduction: &Reproduction) -> String {
@@ -50,7 +51,7 @@ fn at_a_glance(reproduction: &Reproduction) -> String {
     let lines: String = reproduction.results.iter().map(line).collect();
     let notes: String = reproduction.notes.iter().map(|note| item(note)).collect();
     let missing = reproduction.mistakes();
-    let missing = missing.map(|(id, what)| item(&format!("missing: {id}: {what}")));
+    let missing = missing.map(|(id, what)| item(&format!("faulty check: {id}: {what}")));
     let sources: String = papers()
         .iter()
         .filter(|paper| {
@@ -63,7 +64,7 @@ fn at_a_glance(reproduction: &Reproduction) -> String {
         .collect();
     let notes = sources + &notes + LEGEND + &missing.collect::<String>();
     let body = format!("<dl class=\"glance\">{lines}</dl><ul class=\"notes\">{notes}</ul>");
-    section("Every claim at a glance", &body)
+    section("All claims at a glance", &body)
 }
 
 fn class(verdict: Verdict) -> String {
@@ -203,9 +204,9 @@ fn numbers(rows: &[RowReport]) -> String {
     let lines: String = rows.iter().map(line).collect();
     let within = rows.iter().filter(|row| row.within == Some(true)).count();
     format!(
-        "<details><summary>{} numbers beside the paper's, {within} of them within the tolerance</summary>\
-         <div class=\"scroll\"><table class=\"hogs\"><thead><tr><th></th><th></th><th>The paper</th>\
-         <th>Ours</th><th></th></tr></thead><tbody>{lines}</tbody></table></div></details>",
+        "<details><summary>{} numbers compared with the paper's, {within} within the tolerance</summary><div \
+         class=\"scroll\"><table class=\"hogs\"><thead><tr><th></th><th></th><th>The \
+         paper</th><th>Ours</th><th></th></tr></thead><tbody>{lines}</tbody></table></div></details>",
         rows.len()
     )
 }
@@ -280,14 +281,14 @@ mod tests {
                 title: "r",
                 notes: Box::leak(Box::new(["n".to_owned()])),
                 files: vec!["p/r.toml"],
-                missing: vec!["there is no metric `x`".to_owned()],
+                missing: vec!["unknown metric `x`".to_owned()],
             }],
             how: "quickly".to_owned(),
             notes: Vec::new(),
         };
         let page = html(&reproduction);
         for wanted in [
-            "<h1>3 claims of papers, run again</h1>",
+            "<h1>3 claims of papers, reproduced</h1>",
             "measured: 1 holds, 1 not run; calibrated: 1 holds.</p>",
             "id=\"p/r.1\"",
             "id=\"p/r.2\"",
@@ -295,14 +296,14 @@ mod tests {
             "<details><summary>Evidence</summary><ul><li>a &amp; b</li><li>c</li></ul>",
             "\u{2717} value: 1.000 (at least 2.000)",
             "\u{2713} holds</span><a class=\"chip v-holds\" href=\"#p/r.1\"",
-            "1 numbers beside the paper's, 1 of them within",
+            "1 numbers compared with the paper's, 1 within",
             "\u{2713} within 15 %",
             "href=\"reproduce.json\"",
             ">3 (\u{2717})</a>",
             "chip v-not-run",
             "chip v-holds calibrated",
-            "p/r.3; as printed: fails; calibrated on, no evidence",
-            "missing: p/r: there is no metric",
+            "p/r.3; as printed: fails; used for calibration, not evidence",
+            "faulty check: p/r: unknown metric",
             "floods 2",
             "<div class=\"grid\"><figure><svg>",
         ] {

@@ -105,7 +105,7 @@ impl Each {
     pub(super) fn resolve(&mut self, lines: &[Row]) -> Result<(), String> {
         if let Self::Named(name) = self {
             if name != "line" {
-                return Err(format!("`each` is `{name}`; the only name is `line`"));
+                return Err(format!("`each` is `{name}`, but must be `line`"));
             }
             *self = Self::Rows(lines.to_vec());
         }
@@ -161,7 +161,7 @@ impl Number {
             Self::Formula(text) => {
                 let text = filled(text, row);
                 let number = Formula::parse(&text)?.number();
-                number.ok_or_else(|| format!("`{text}` is no number"))
+                number.ok_or_else(|| format!("`{text}` is not a number"))
             }
         }
     }
@@ -257,17 +257,16 @@ impl Quantity {
             let name = term.names.join(", ");
             if let Some(point) = &term.point {
                 let known = self.points.get(point);
-                let other =
-                    known.ok_or_else(|| format!("there is no point `{point}` in `points`"))?;
+                let other = known.ok_or_else(|| format!("unknown point `{point}` in `points`"))?;
                 if other.metric.is_some() {
                     return Err(format!("the point `{point}` cannot have a metric"));
                 }
             }
             if self.scenario.is_empty() {
-                return Err(format!("`{name}` needs a scenario"));
+                return Err(format!("`{name}` requires a scenario"));
             }
             if is_inside && self.over.is_empty() {
-                return Err(format!("`{name}` needs steps: `over`"));
+                return Err(format!("`{name}` requires steps: `over`"));
             }
         }
         Ok(())
@@ -346,7 +345,7 @@ mod tests {
         let row = Row::from([("L".to_owned(), Value::from(20))]);
         let of = |text: &str| Number::Formula(text.to_owned()).of(&row);
         assert_eq!(of("0.8 * {L}"), Ok(16.0));
-        assert_eq!(of("loss").unwrap_err(), "`loss` is no number");
+        assert_eq!(of("loss").unwrap_err(), "`loss` is not a number");
     }
 
     #[test]
@@ -358,15 +357,15 @@ mod tests {
         let point = "scenario = 's'\nvariant = 'v'\n";
         assert_eq!(check("metric = '22.9 * 3.71'"), Ok(()));
         let error = check("metric = 'loss_ratio'").unwrap_err();
-        assert_eq!(error, "`loss_ratio` needs a scenario");
+        assert_eq!(error, "`loss_ratio` requires a scenario");
         let error = check(&format!("{point}metric = 'a - a@red'")).unwrap_err();
-        assert_eq!(error, "there is no point `red` in `points`");
+        assert_eq!(error, "unknown point `red` in `points`");
         let red = "[points]\nred = { variant = 'RED' }";
         assert_eq!(
             check(&format!("{point}metric = 'a - a@red'\n{red}")),
             Ok(())
         );
         let error = check(&format!("{point}metric = 'greatest(a)'")).unwrap_err();
-        assert_eq!(error, "`a` needs steps: `over`");
+        assert_eq!(error, "`a` requires steps: `over`");
     }
 }

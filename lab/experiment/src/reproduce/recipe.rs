@@ -192,11 +192,11 @@ impl Paper {
             recipe.check(&paper.name)?;
             let is_unknown = |name: &&String| !paper.loads.iter().any(|load| load.name == **name);
             if let Some(name) = recipe.loads.iter().find(is_unknown) {
-                return Err(format!("{}: there is no load test `{name}`", recipe.id));
+                return Err(format!("{}: unknown load test `{name}`", recipe.id));
             }
             let is_unknown = |name: &&String| !paper.benches.iter().any(|b| b.name == **name);
             if let Some(name) = recipe.benches.iter().find(is_unknown) {
-                return Err(format!("{}: there is no measurement `{name}`", recipe.id));
+                return Err(format!("{}: unknown measurement `{name}`", recipe.id));
             }
             for claim in &recipe.claims {
                 paper.check_claim(recipe, claim, ids.insert(&claim.id))?;
@@ -205,7 +205,7 @@ impl Paper {
         let mut checks = paper.code.iter().copied().flatten();
         let is_claim = |name: &str| ids.contains(&format!("{}/{name}", paper.name));
         match checks.find(|(name, _)| !is_claim(name)) {
-            Some((name, _)) => Err(format!("{name}: has a check in Rust, but is not a claim")),
+            Some((name, _)) => Err(format!("{name}: is a check in Rust, but not a claim")),
             None => Ok(paper),
         }
     }
@@ -218,7 +218,7 @@ impl Paper {
             self.check_of(claim).is_some(),
         ];
         match ways.iter().filter(|way| **way).count() {
-            _ if !is_new => Err(format!("{}: occurs twice", claim.id)),
+            _ if !is_new => Err(format!("{}: duplicate claim", claim.id)),
             _ if !claim.id.starts_with(&recipe.id) => Err(format!(
                 "{}: its name must begin with `{}`",
                 claim.id, recipe.id

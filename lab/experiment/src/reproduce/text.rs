@@ -18,7 +18,7 @@ pub fn text(reproduction: &Reproduction) -> String {
         text += &format!("note: {note}\n");
     }
     for (id, what) in reproduction.mistakes() {
-        text += &format!("mistake: {id}: {what}\n");
+        text += &format!("faulty check: {id}: {what}\n");
     }
     text + &format!("{}\n", in_words(reproduction))
 }
@@ -52,7 +52,7 @@ pub(super) fn beside(claim: &ClaimReport) -> Option<String> {
     let kind = match claim.kind {
         Kind::Measured => None,
         Kind::Arithmetic => Some("arithmetic".to_owned()),
-        Kind::Calibrated => Some("calibrated on, no evidence".to_owned()),
+        Kind::Calibrated => Some("used for calibration, not evidence".to_owned()),
     };
     let others = claim.otherwise.iter();
     let others = others.map(|(name, verdict)| format!("{name}: {}", verdict.word()));

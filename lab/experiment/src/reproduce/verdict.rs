@@ -421,7 +421,7 @@ impl Findings {
         // Evidence against the claim comes first.
         for (wanted, prefix) in [
             (Met::Missing, "not measured: "),
-            (Met::No, "not: "),
+            (Met::No, "fails: "),
             (Met::Unclear, "unclear: "),
             (Met::Yes, ""),
         ] {
@@ -623,8 +623,7 @@ mod tests {
         findings.at_most("good", &of(&[1.0]), 2.0);
         findings.at_most("bad", &of(&[3.0]), 2.0);
         findings.remark("by the way");
-        let expected = "1 of 2 hold; not: bad: 3.000 (at most 2.000); \
-                        good: 1.000 (at most 2.000); by the way";
+        let expected = "1 of 2 hold; fails: bad: 3.000 (at most 2.000); good: 1.000 (at most 2.000); by the way";
         assert_eq!(findings.verdict(), (Verdict::Partly, expected.to_owned()));
     }
 }

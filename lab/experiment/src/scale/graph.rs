@@ -75,18 +75,21 @@ impl Graph {
                 continue;
             }
             let Some((a, b)) = link(text) else {
-                let why = format!("`{text}` is not `AS|AS|-1` or `AS|AS|0`");
+                let why = format!("`{text}` must be `AS|AS|-1` or `AS|AS|0`");
                 return Err(wrong(number, &why));
             };
             if a != b {
                 links.insert((a.min(b), a.max(b)));
             }
             if links.len() > LINKS_MAX {
-                return Err(wrong(number, &format!("more than {LINKS_MAX} links")));
+                return Err(wrong(
+                    number,
+                    &format!("more than {LINKS_MAX} links, which is the maximum"),
+                ));
             }
         }
         if links.is_empty() {
-            return Err(wrong(number, "the file has no link"));
+            return Err(wrong(number, "the file contains no links"));
         }
         let names: BTreeSet<u32> = links.iter().flat_map(|(a, b)| [*a, *b]).collect();
         let names: Vec<u32> = names.into_iter().collect();
@@ -155,10 +158,10 @@ mod tests {
         let error = |text: &str| parse(text).unwrap_err().to_string();
         assert_eq!(
             error("1|2|0\n1|x|0\n"),
-            "line 2: `1|x|0` is not `AS|AS|-1` or `AS|AS|0`"
+            "line 2: `1|x|0` must be `AS|AS|-1` or `AS|AS|0`"
         );
         assert!(error("1|2|7").starts_with("line 1"));
         assert!(error("1|2").starts_with("line 1"));
-        assert_eq!(error("# nothing\n"), "line 2: the file has no link");
+        assert_eq!(error("# nothing\n"), "line 2: the file contains no links");
     }
 }

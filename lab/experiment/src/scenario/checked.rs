@@ -135,7 +135,7 @@ impl Scenario {
         top.finish_with(&[TOP], SECTION_NAMES)?;
         if scenario.hosts.is_empty() && scenario.routers.is_empty() {
             let why =
-                "there is no node: add [host.NAME] and [router.NAME], and the links between them";
+                "no nodes: add [host.NAME] and [router.NAME] sections, and links between them";
             return Err(ScenarioError::new(origin, why.to_owned()));
         }
         Ok(scenario)
@@ -183,7 +183,7 @@ impl Scenario {
         for wanted in self.watch.iter().flatten() {
             if !names().any(|name| name == wanted) {
                 let near = did_you_mean(nearest(wanted, names()));
-                let why = format!("names \"{wanted}\", and there is no such link{near}");
+                let why = format!("names the unknown link \"{wanted}\"{near}");
                 return Err(top.error("watch", why));
             }
         }
@@ -195,7 +195,7 @@ impl Scenario {
         let hosts = self.hosts.iter().flat_map(HostGroup::members);
         for name in self.routers.iter().cloned().chain(hosts) {
             if !seen.insert(name.clone()) {
-                let why = format!("`{name}` would be the name of two nodes");
+                let why = format!("duplicate node name `{name}`");
                 return Err(ScenarioError::new(top.origin(), why));
             }
         }
@@ -241,7 +241,10 @@ impl Scenario {
             self.known(section, "ends", end)?;
         }
         if ends[0] == ends[1] || ends.iter().all(|end| self.count(end) > 1) {
-            return Err(section.error("ends", "must join one router or host with another"));
+            return Err(section.error(
+                "ends",
+                "must name two different nodes, of which at most one is a group of hosts",
+            ));
         }
         Ok(ends)
     }
@@ -258,7 +261,7 @@ impl Scenario {
             return Ok(());
         }
         let near = did_you_mean(nearest(name, names.into_iter()));
-        let why = format!("names \"{name}\", and there is no such router or host{near}");
+        let why = format!("names the unknown router or host \"{name}\"{near}");
         Err(section.error(key, why))
     }
 
@@ -273,12 +276,12 @@ impl Scenario {
         };
         let (from, to) = (host(&FROM)?, host(&TO)?);
         if from == to {
-            return Err(section.error("to", "must be another host than `from`"));
+            return Err(section.error("to", "must differ from `from`"));
         }
         let [senders, receivers] = [&from, &to].map(|name| self.count(name));
         if senders > 1 && receivers > 1 && receivers != senders {
-            let why = "must be one host, or as many hosts as `from` (then each has its own partner), or `from` must be \
-                       one host (then it sends to each)";
+            let why = "must be one host, or have as many hosts as `from` (each host then has its own peer), or `from` \
+                       must be one host (which then sends to each)";
             return Err(section.error("to", why));
         }
         let pairs = senders.max(receivers) as u32;

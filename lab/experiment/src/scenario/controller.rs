@@ -54,7 +54,7 @@ impl Wire {
             let others: [&str; 2] = [&CHANNEL_SCHEDULE, &CHANNEL_REDIRECT].map(|key| key.name);
             return match others.iter().find(|name| section.entry(name).is_some()) {
                 Some(name) => {
-                    Err(section.error(name, "needs `channel_rate`, the rate of the link"))
+                    Err(section.error(name, "requires `channel_rate`, the rate of the link"))
                 }
                 None => Ok(None),
             };
@@ -108,7 +108,8 @@ impl Controller {
                 if let Some((queue, parameter)) = controller.contended(other) {
                     let (queue, other) = (queue.name(), &other.name);
                     let why = format!(
-                        "`{path}` sets `{parameter}` at \"{queue}\", and so does the controller {other}"
+                        "`{path}` sets `{parameter}` of \"{queue}\", which controller {other} also sets; only one \
+                         controller may set it"
                     );
                     return Err(ScenarioError::new(origin, why));
                 }
@@ -137,7 +138,8 @@ impl Controller {
         wires: Wires<'_>,
     ) -> Result<Self, ScenarioError> {
         let kind = section.required_word("kind")?;
-        let manual = manual(&kind).map_err(|e| section.error("kind", format!("is wrong: {e}")))?;
+        let manual =
+            manual(&kind).map_err(|e| section.error("kind", format!("is invalid: {e}")))?;
         let mut queues = Vec::new();
         let mut counts = Vec::new();
         for role in manual.roles {
@@ -145,10 +147,7 @@ impl Controller {
             for (place, queue) in of_role.iter().enumerate() {
                 let mut others = of_role[..place].iter().chain(&queues);
                 if others.any(|other: &Queue| other.is(queue)) {
-                    let why = format!(
-                        "names \"{}\", which this controller has already",
-                        queue.name()
-                    );
+                    let why = format!("names \"{}\" twice for this controller", queue.name());
                     return Err(section.error(role.name, why));
                 }
             }
@@ -211,7 +210,7 @@ fn check_role(
         let Some(known) = links.iter().find(|known| known.name == link) else {
             let names = links.iter().map(|l| l.name.as_str());
             let near = did_you_mean(nearest(link, names));
-            let why = format!("names \"{link}\", and there is no such link{near}");
+            let why = format!("names the unknown link \"{link}\"{near}");
             return Err(section.error(role.name, why));
         };
         let discipline = match reverse {
@@ -224,7 +223,7 @@ fn check_role(
         let parameters = manual.map_or(&[][..], |manual| manual.parameters);
         let missing = |wanted: &&&str| !parameters.iter().any(|p| p.name == **wanted);
         if let Some(wanted) = role.sets.iter().find(missing) {
-            let why = format!("names \"{name}\", whose discipline has no `{wanted}` to be set");
+            let why = format!("names \"{name}\", whose discipline has no parameter `{wanted}`");
             return Err(section.error(role.name, why));
         }
         let gauges = manual.map_or(&[][..], |manual| manual.gauges);
@@ -290,7 +289,8 @@ to = "right"
         let error = controllers([r#""l", "m""#, r#""m.reverse", "m""#]).unwrap_err();
         assert!(
             error.ends_with(
-                "`controller.two` sets `probability` at \"m\", and so does the controller one"
+                "`controller.two` sets `probability` of \"m\", which controller one also sets; only one controller \
+                 may set it"
             ),
             "{error}"
         );
@@ -300,13 +300,11 @@ to = "right"
     fn no_queue_is_there_twice() {
         let error = controllers([r#""l", "m", "l""#, ""]).unwrap_err();
         assert!(
-            error.ends_with(
-                "`controller.one.ingress` names \"l\", which this controller has already"
-            ),
+            error.ends_with("`controller.one.ingress` names \"l\" twice for this controller"),
             "{error}"
         );
         let error = controllers([r#""l", "r""#, ""]).unwrap_err();
-        assert!(error.contains("no `probability`"), "{error}");
+        assert!(error.contains("no parameter `probability`"), "{error}");
         let text = SMALL.replace(
             "[link.r]\n",
             "[link.r]\ndiscipline = { kind = \"refill\" }\n",
@@ -316,7 +314,7 @@ to = "right"
         );
         let error = plan(&text, &[], &[]).unwrap_err().to_string();
         assert!(
-            error.contains("`controller.one.egress` names \"r\", which"),
+            error.contains("`controller.one.egress` names \"r\" twice"),
             "{error}"
         );
     }
@@ -347,7 +345,7 @@ to = "right"
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains("`controller.one.channel_redirect` needs `channel_rate`"),
+            error.contains("`controller.one.channel_redirect` requires `channel_rate`"),
             "{error}"
         );
         let error = wire("channel_rate = \"1 Mbit\"\nchannel_schedule = \"fifo\"\n");

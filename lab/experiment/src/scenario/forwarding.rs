@@ -158,15 +158,13 @@ impl Forwarding {
         let wrong = |why: String| Err(section.error(ROUTERS.name, why));
         let routers = section.names(&ROUTERS)?.unwrap_or_default();
         if routers.is_empty() {
-            return wrong("must be given: the domain's routers, like [\"b1\", \"b2\"]".to_owned());
+            return wrong("must name the domain's routers, like [\"b1\", \"b2\"]".to_owned());
         }
         let known = || scenario.routers.iter().map(String::as_str);
         for (place, router) in routers.iter().enumerate() {
             if !known().any(|name| name == router) {
                 let near = did_you_mean(nearest(router, known()));
-                return wrong(format!(
-                    "names \"{router}\", and there is no such router{near}"
-                ));
+                return wrong(format!("names the unknown router \"{router}\"{near}"));
             }
             if routers[..place].contains(router) {
                 return wrong(format!("names \"{router}\" twice"));
@@ -174,13 +172,13 @@ impl Forwarding {
             if let Some(other) = self.domain_of(router) {
                 let other = &self.domains[other].name;
                 return wrong(format!(
-                    "names \"{router}\", which is in domain {other}; a router is in one domain"
+                    "names \"{router}\", which is already in domain {other}; a router belongs to one domain"
                 ));
             }
         }
         if known().any(|router| router == name) && routers != [name.as_str()] {
             return wrong(format!(
-                "must be [\"{name}\"], or the domain needs another name: a path could not tell it from router {name}"
+                "must be [\"{name}\"], or rename the domain: in a path, its name is ambiguous with router {name}"
             ));
         }
         let lid_bytes = section.optional_count(&LID_BYTES)?.map(|n| n as u8);
@@ -204,7 +202,9 @@ impl Forwarding {
         let names: Vec<&str> = names.map(String::as_str).collect();
         if let Some(stranger) = through.iter().find(|n| !names.contains(&n.as_str())) {
             let near = did_you_mean(nearest(stranger, names.into_iter()));
-            let why = format!("names \"{stranger}\", and no domain is or has that{near}");
+            let why = format!(
+                "names \"{stranger}\", which is neither a domain nor a router of one{near}"
+            );
             return Err(section.error(THROUGH.name, why));
         }
         section.finish(&[PATH])?;
@@ -219,11 +219,11 @@ impl Forwarding {
     ) -> Result<Encapsulation, ScenarioError> {
         let names = scenario.traffic.iter().map(|traffic| traffic.name.as_str());
         let traffic = find(&section, &OF_TRAFFIC, names)?;
-        let traffic = traffic.ok_or_else(|| section.error(OF_TRAFFIC.name, "must be given"))?;
+        let traffic = traffic.ok_or_else(|| section.error(OF_TRAFFIC.name, "is missing"))?;
         let of = &scenario.traffic[traffic];
         if let Some(other) = self.encapsulations.iter().find(|e| e.traffic == traffic) {
             let why = format!(
-                "names \"{}\", which encapsulation {} has",
+                "names \"{}\", which encapsulation {} already uses",
                 of.name, other.name
             );
             return Err(section.error(OF_TRAFFIC.name, why));
@@ -233,7 +233,7 @@ impl Forwarding {
             let router = scenario.router_of(host);
             if router.is_none_or(|router| self.domain_of(router).is_none()) {
                 let why = format!(
-                    "names \"{}\", whose host {host} is at no router of a domain; put its router into a [domain.NAME]",
+                    "names \"{}\", whose host {host} is not at a router of a domain; add its router to a [domain.NAME]",
                     of.name
                 );
                 return Err(section.error(OF_TRAFFIC.name, why));
@@ -251,7 +251,9 @@ impl Forwarding {
             Some(named) => {
                 let others: [&str; 2] = [&CHEAPEST, &DISJOINT].map(|key| key.name);
                 if let Some(other) = others.iter().find(|key| section.entry(key).is_some()) {
-                    return Err(section.error(other, "and `paths` exclude each other"));
+                    return Err(
+                        section.error(other, "conflicts with `paths`; set only one of them")
+                    );
                 }
                 Selection::Named(named)
             }
@@ -259,7 +261,10 @@ impl Forwarding {
                 .as_ref()
                 .is_some_and(|weights| weights.len() != number) =>
             {
-                let why = format!("must be as many as `{}`, {number}", CHEAPEST.name);
+                let why = format!(
+                    "must have as many entries as `{}` says, {number}",
+                    CHEAPEST.name
+                );
                 return Err(section.error(WEIGHTS.name, why));
             }
             None => Selection::Found {
@@ -299,10 +304,7 @@ impl Forwarding {
         for (place, name) in wanted.iter().enumerate() {
             let Some(path) = names().position(|known| known == name) else {
                 let near = did_you_mean(nearest(name, names()));
-                return wrong(
-                    &PATHS,
-                    format!("names \"{name}\", and there is no such path{near}"),
-                );
+                return wrong(&PATHS, format!("names the unknown path \"{name}\"{near}"));
             };
             let weight = weights.map_or(Some(1), |weights| weights.get(place).copied());
             named.push((path, weight.unwrap_or(1)));
@@ -311,10 +313,10 @@ impl Forwarding {
             return wrong(&PATHS, "must name at least one path".to_owned());
         }
         if weights.is_some_and(|weights| weights.len() != named.len()) {
-            return wrong(&WEIGHTS, "must be as many as `paths`".to_owned());
+            return wrong(&WEIGHTS, "must have as many entries as `paths`".to_owned());
         }
         if copies > 0 && named.len() != copies + 1 {
-            let why = format!("must be {}: one for each receiver", copies + 1);
+            let why = format!("must name {} paths: one for each receiver", copies + 1);
             return wrong(&PATHS, why);
         }
         Ok(Some(named))
@@ -328,7 +330,9 @@ impl Forwarding {
     ) -> Result<Event, ScenarioError> {
         let at = section.optional_span(&AT)?;
         let at = at.filter(|at| *at < scenario.duration);
-        let at = at.ok_or_else(|| section.error(AT.name, "must be given, and before the end"))?;
+        let at = at.ok_or_else(|| {
+            section.error(AT.name, "is missing, or not before the end of the run")
+        })?;
         let links = || scenario.links.iter().map(|link| link.name.as_str());
         let cut = find(&section, &CUT, links())?;
         let join = find(&section, &JOIN, links())?;
@@ -341,7 +345,7 @@ impl Forwarding {
         let is_fixed = |e: &Encapsulation| e.is_coded || e.cache.is_some();
         if changed.is_some_and(|changed| is_fixed(&self.encapsulations[changed])) {
             let why =
-                "names an encapsulation with a `code` or a `cache`, whose paths do not change";
+                "names an encapsulation with a `code` or a `cache`, whose paths cannot change";
             return Err(section.error(CHANGED.name, why));
         }
         let weights = section.weights(&WEIGHTS)?;
@@ -375,9 +379,7 @@ impl Forwarding {
             let mut routers = Vec::new();
             for host in [&traffic.to].into_iter().chain(copies) {
                 let Some(router) = scenario.router_of(host) else {
-                    return wrong(format!(
-                        "names \"{host}\", and there is no such host at a router"
-                    ));
+                    return wrong(format!("names \"{host}\", which is not a host at a router"));
                 };
                 if routers.contains(&router) {
                     return wrong(format!(
@@ -386,7 +388,7 @@ impl Forwarding {
                 }
                 routers.push(router);
                 if scenario.group(host).is_some_and(|group| group.count > 1) {
-                    return wrong(format!("must be single hosts, and {host} is a group"));
+                    return wrong(format!("must name single hosts, but {host} is a group"));
                 }
             }
             if scenario
@@ -394,13 +396,13 @@ impl Forwarding {
                 .is_some_and(|group| group.count > 1)
             {
                 return wrong(format!(
-                    "needs a single sender, and {} is a group",
+                    "requires a single sender, but {} is a group",
                     traffic.from
                 ));
             }
             if !self.encapsulations.iter().any(|e| e.traffic == number) {
                 return wrong(format!(
-                    "needs an [encapsulation.NAME] with traffic = \"{name}\": IP alone makes no copies"
+                    "requires an [encapsulation.NAME] with traffic = \"{name}\": plain IP does not make copies"
                 ));
             }
         }
@@ -418,15 +420,15 @@ fn check_code(
     let wrong = |why: &str| Err(section.error(CODE.name, why));
     let is_named = matches!(selection, Selection::Named(paths) if [2, 3].contains(&paths.len()));
     if is_coded && !is_named {
-        return wrong("needs `paths`: two, or three with that of the parity");
+        return wrong("requires two `paths`, or three with a path for the parity packets");
     }
     if is_coded && !copies_to.is_empty() {
-        return wrong("and the traffic's `copies_to` exclude each other");
+        return wrong("conflicts with `copies_to` of the traffic; set only one of them");
     }
     let others: [&str; 2] = [&WEIGHTS, &SHARE].map(|key| key.name);
     match others.iter().find(|key| section.entry(key).is_some()) {
         Some(other) if is_coded => {
-            let why = "has no meaning with a `code`, which shares packets out by itself";
+            let why = "conflicts with `code`, which distributes the packets itself";
             Err(section.error(other, why))
         }
         _ => Ok(is_coded),
@@ -444,11 +446,11 @@ fn check_cache(
     };
     let wrong = |why: &str| Err(section.error(CACHE.name, why));
     if !kind.has_chunks() {
-        return wrong("needs a traffic of kind web with `chunks`");
+        return wrong("requires traffic of kind web with `chunks`");
     }
     match selection {
         Selection::Named(paths) if paths.len() == 1 => Ok(Some(bytes.0)),
-        _ => wrong("needs `paths`: one"),
+        _ => wrong("requires exactly one path in `paths`"),
     }
 }
 
@@ -457,7 +459,7 @@ fn check_shape(section: &Section<'_>) -> Result<Option<Shape>, ScenarioError> {
     let limit = section.count(&SHAPE_LIMIT)? as usize;
     let Some(rate) = section.optional_rate(&SHAPE)? else {
         return match section.entry(SHAPE_LIMIT.name) {
-            Some(_) => Err(section.error(SHAPE_LIMIT.name, "has no meaning without `shape`")),
+            Some(_) => Err(section.error(SHAPE_LIMIT.name, "requires `shape`")),
             None => Ok(None),
         };
     };
@@ -479,7 +481,7 @@ fn find<'a>(
         Some(place) => Ok(Some(place)),
         None => {
             let near = did_you_mean(nearest(&wanted, names));
-            let why = format!("names \"{wanted}\", which is not there{near}");
+            let why = format!("names \"{wanted}\", which does not exist{near}");
             Err(section.error(key.name, why))
         }
     }
@@ -564,22 +566,22 @@ cut = "b-a"
             (
                 "routers = [\"c\"]",
                 "routers = [\"cc\"]",
-                "`domain.c.routers` names \"cc\", and there is no such router",
+                "`domain.c.routers` names the unknown router \"cc\"",
             ),
             (
                 "routers = [\"a\", \"b\"]",
                 "routers = [\"a\", \"c\"]",
-                "names \"c\", which is in domain c; a router is in one domain",
+                "names \"c\", which is already in domain c; a router belongs to one domain",
             ),
             (
                 "[domain.rest]",
                 "[domain.d]",
-                "`domain.d.routers` must be [\"d\"], or the domain needs another name",
+                "`domain.d.routers` must be [\"d\"], or rename the domain",
             ),
             (
                 "through = [\"c\", \"rest\"]",
                 "through = [\"c\", \"d\"]",
-                "`path.short.through` names \"d\", and no domain is or has that",
+                "`path.short.through` names \"d\", which is neither a domain nor a router of one",
             ),
             (
                 "through = [\"c\", \"rest\"]",
@@ -589,57 +591,57 @@ cut = "b-a"
             (
                 "traffic = \"video\"",
                 "traffic = \"vidoe\"",
-                "`encapsulation.video.traffic` names \"vidoe\", which is not there; did you mean `video`?",
+                "`encapsulation.video.traffic` names \"vidoe\", which does not exist; did you mean `video`?",
             ),
             (
                 "ends = [\"sink\", \"a\"]",
                 "ends = [\"sink\", \"d\"]",
-                "whose host sink is at no router of a domain; put its router into a [domain.NAME]",
+                "whose host sink is not at a router of a domain; add its router to a [domain.NAME]",
             ),
             (
                 "paths = [\"short\"]",
                 "paths = [\"shrot\"]",
-                "names \"shrot\", and there is no such path; did you mean `short`?",
+                "names the unknown path \"shrot\"; did you mean `short`?",
             ),
             (
                 "paths = [\"short\"]",
                 "paths = [\"short\"]\nweights = [1, 2]",
-                "`encapsulation.video.weights` must be as many as `paths`",
+                "`encapsulation.video.weights` must have as many entries as `paths`",
             ),
             (
                 "paths = [\"short\"]",
                 "paths = [\"short\"]\nweights = [0]",
-                "must be a list of whole numbers from 1 to 1000000",
+                "must be a list of integers from 1 to 1000000",
             ),
             (
                 "paths = [\"short\"]",
                 "paths = [\"short\"]\ncheapest = 2",
-                "`encapsulation.video.cheapest` and `paths` exclude each other",
+                "`encapsulation.video.cheapest` conflicts with `paths`; set only one of them",
             ),
             (
                 "paths = [\"short\"]",
                 "weights = [1, 2]",
-                "`encapsulation.video.weights` must be as many as `cheapest`, 1",
+                "`encapsulation.video.weights` must have as many entries as `cheapest` says, 1",
             ),
             (
                 "paths = [\"short\"]",
                 "paths = [\"short\"]\ncode = \"xor\"",
-                "`encapsulation.video.code` needs `paths`: two, or three with that of the parity",
+                "`encapsulation.video.code` requires two `paths`, or three with a path for the parity packets",
             ),
             (
                 "paths = [\"short\"]",
                 "paths = [\"short\", \"short\"]\ncode = \"xor\"\nshare = \"packets\"",
-                "`encapsulation.video.share` has no meaning with a `code`",
+                "`encapsulation.video.share` conflicts with `code`",
             ),
             (
                 "paths = [\"short\"]",
                 "paths = [\"short\"]\ncache = \"1 MB\"",
-                "`encapsulation.video.cache` needs a traffic of kind web with `chunks`",
+                "`encapsulation.video.cache` requires traffic of kind web with `chunks`",
             ),
             (
                 "paths = [\"short\"]",
                 "paths = [\"short\"]\nshape_limit = 9",
-                "`encapsulation.video.shape_limit` has no meaning without `shape`",
+                "`encapsulation.video.shape_limit` requires `shape`",
             ),
             (
                 "paths = [\"short\"]",
@@ -649,7 +651,7 @@ cut = "b-a"
             (
                 "cut = \"b-a\"",
                 "cut = \"b-d\"",
-                "`event.cut.cut` names \"b-d\", which is not there",
+                "`event.cut.cut` names \"b-d\", which does not exist",
             ),
             (
                 "cut = \"b-a\"",
@@ -659,12 +661,12 @@ cut = "b-a"
             (
                 "at = \"1 s\"",
                 "at = \"9 s\"",
-                "`event.cut.at` must be given, and before the end",
+                "`event.cut.at` is missing, or not before the end of the run",
             ),
             (
                 "rate = \"1 Mbit\"",
                 "rate = \"1 Mbit\"\ncopies_to = [\"far\"]",
-                "`encapsulation.video.paths` must be 2: one for each receiver",
+                "`encapsulation.video.paths` must name 2 paths: one for each receiver",
             ),
             (
                 "rate = \"1 Mbit\"",
@@ -674,12 +676,12 @@ cut = "b-a"
             (
                 "rate = \"1 Mbit\"",
                 "rate = \"1 Mbit\"\ncopies_to = [\"group\"]",
-                "must be single hosts, and group is a group",
+                "must name single hosts, but group is a group",
             ),
         ] {
             assert!(NET.contains(old), "{old}");
             let mut text = NET.replace(old, new);
-            if new.contains("copies_to") && !expected.contains("must be 2") {
+            if new.contains("copies_to") && !expected.contains("must name 2") {
                 text = text.replace("paths = [\"short\"]", "");
                 text = text.replace("[\"a\", \"b\"]", "[\"a\", \"b\", \"d\"]");
             }
@@ -696,6 +698,6 @@ cut = "b-a"
                 "",
             );
         let error = checked(&alone).unwrap_err();
-        assert!(error.contains("IP alone makes no copies"), "{error}");
+        assert!(error.contains("plain IP does not make copies"), "{error}");
     }
 }

@@ -71,24 +71,24 @@ impl fmt::Display for Form {
             }
             Self::RateCourse(min, max) => write!(
                 f,
-                "{}, or its course: \"20 Mbit, 5 Mbit from 10 s, outage from 20 s\", \"sawtooth 2 Mbit to 20 Mbit in 10 \
-                 steps every 30 s\", \"trace FILE\"",
+                "{}, or a schedule: \"20 Mbit, 5 Mbit from 10 s, outage from 20 s\", \"sawtooth 2 Mbit to 20 Mbit in \
+                 10 steps every 30 s\", \"trace FILE\"",
                 Kind::Rate(*min, *max)
             ),
             Self::SpanCourse(min, max) => write!(
                 f,
-                "{}, or its course: \"20 ms, 50 ms from 10 s\", \"sawtooth 20 ms to 50 ms in 4 steps every 30 s\"",
+                "{}, or a schedule: \"20 ms, 50 ms from 10 s\", \"sawtooth 20 ms to 50 ms in 4 steps every 30 s\"",
                 Kind::Span(*min, *max)
             ),
             Self::Load => write!(f, "a rate, or a function like \"0.5*t + 2 Mbit\""),
             Self::Spacing => f.write_str(Spacing::EXPECTED),
-            Self::Text => f.write_str("a text in quotes"),
+            Self::Text => f.write_str("a string in quotes"),
             Self::Host => f.write_str("the name of a host"),
             Self::Ends => f.write_str("two names: [\"NODE\", \"NODE\"]"),
             Self::Links => f.write_str("a list of links: [\"LINK\"]"),
             Self::Names => f.write_str("a list of names: [\"NAME\"]"),
             Self::Weights => {
-                write!(f, "a list of whole numbers from 1 to {WEIGHT_MAX}: [3, 1]")
+                write!(f, "a list of integers from 1 to {WEIGHT_MAX}: [3, 1]")
             }
             Self::Variants => f.write_str("a list of variants: [\"VARIANT\"]"),
             Self::Discipline => f.write_str("a discipline in braces, like { kind = \"fifo\" }"),

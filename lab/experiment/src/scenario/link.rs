@@ -132,7 +132,7 @@ impl Auto {
             least, base, most, ..
         } = self;
         if least > most {
-            let why = format!("is \"{most}\", below `shaper_least`, \"{least}\"");
+            let why = format!("is \"{most}\", but must be at least `shaper_least`, \"{least}\"");
             return Err(section.error(SHAPER_MOST.name, why));
         }
         if base < least || base > most {
@@ -142,12 +142,14 @@ impl Auto {
         let count = self.reflectors.len();
         if count > REFLECTORS_MAX || count == 0 && !self.by_traffic {
             let why = format!(
-                "must name up to {REFLECTORS_MAX} hosts behind the link, like [\"server\"], or \"{BY_TRAFFIC}\": their answers show the delay"
+                "must name 1 to {REFLECTORS_MAX} hosts behind the link, like [\"server\"], or \"{BY_TRAFFIC}\": their \
+                 replies show the delay"
             );
             return Err(section.error(REFLECTORS.name, why));
         }
         if self.is_cake && count == 0 {
-            let why = format!("must name a host: \"{CAKE_AUTORATE}\" measures by probes only");
+            let why =
+                format!("must name a host: \"{CAKE_AUTORATE}\" measures delay with probes only");
             return Err(section.error(REFLECTORS.name, why));
         }
         Ok(self)
@@ -242,14 +244,11 @@ fn modem(
     };
     match bytes {
         Some(_) if !has_rate => {
-            let why = "is the modem's, which sends at the link's rate: give the link a `rate`";
+            let why = "adds a modem, which sends at the link's rate: give the link a `rate`";
             Err(section.error(buffer.name, why))
         }
         None if shaper.is_some() => {
-            let why = format!(
-                "needs the modem that the port sends to: give it a `{}`, like \"64 kB\"",
-                buffer.name
-            );
+            let why = format!("requires a modem: set `{}`, like \"64 kB\"", buffer.name);
             Err(section.error(shaper_at.name, why))
         }
         bytes => Ok(bytes.map(|buffer| Modem { buffer, shaper })),
@@ -306,7 +305,7 @@ mod tests {
         );
         assert_eq!(
             error("rate = \"20 Mbit, 5 Mbit\""),
-            "line 6: `link.wan.rate` has \"5 Mbit\" without a time: every step but the first has one, like \"5 Mbit from 10 s\""
+            "line 6: `link.wan.rate` has \"5 Mbit\" without a time; every step after the first needs one, like \"5 Mbit from 10 s\""
         );
         let slow = error("rate = \"20 Mbit, 5 bit from 1 s\"");
         assert!(
@@ -320,7 +319,7 @@ mod tests {
         );
         assert_eq!(
             error("rate = \"1 Mbit\"\nshaper = \"1 Mbit\""),
-            "line 7: `link.wan.shaper` needs the modem that the port sends to: give it a `buffer`, like \"64 kB\""
+            "line 7: `link.wan.shaper` requires a modem: set `buffer`, like \"64 kB\""
         );
         let endless = error("reverse_buffer = \"64 kB\"");
         assert!(
@@ -328,7 +327,8 @@ mod tests {
             "{endless}"
         );
         let absent = error("rate = \"trace none.trace\"");
-        let expected = "line 6: `link.wan.rate` names \"none.trace\", but none.trace does not come with the program";
+        let expected =
+            "line 6: `link.wan.rate` names \"none.trace\", but none.trace is not a built-in file";
         assert!(absent.starts_with(expected), "{absent}");
         let delay = error("delay = \"trace none.trace\"");
         assert!(delay.contains("must be a time from"), "{delay}");
@@ -354,7 +354,7 @@ mod tests {
         std::fs::remove_dir_all(&folder).unwrap();
         let error = error.to_string();
         assert!(error.contains("s.toml, line 2 of "), "{error}");
-        let why = "wrong.trace: `link.wan.rate`: \"1 2 Mb\" is no line of the trace";
+        let why = "wrong.trace: `link.wan.rate`: invalid line \"1 2 Mb\"";
         assert!(error.contains(why), "{error}");
     }
 }

@@ -35,7 +35,7 @@ impl std::str::FromStr for Override {
     fn from_str(text: &str) -> Result<Self, String> {
         let (path, value) = text
             .split_once('=')
-            .ok_or_else(|| format!("\"{text}\" is not PATH=VALUE, like duration=\"20 s\""))?;
+            .ok_or_else(|| format!("\"{text}\" must be PATH=VALUE, like duration=\"20 s\""))?;
         Ok(Self {
             path: path.trim().to_owned(),
             value: value.trim().to_owned(),
@@ -55,7 +55,7 @@ pub struct Sweep {
 impl std::str::FromStr for Sweep {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let example = "is not PATH=VALUE,VALUE.., like link.out.rate=\"10 Mbit\",\"20 Mbit\"";
+        let example = "must be PATH=VALUE,VALUE.., like link.out.rate=\"10 Mbit\",\"20 Mbit\"";
         let wrong = || format!("\"{text}\" {example}");
         let Override { path, value } = text.parse().map_err(|_| wrong())?;
         let values = split_list(&value);
@@ -220,7 +220,7 @@ fn points(
     {
         let known: Vec<_> = variants.iter().map(|v| v.name.as_str()).collect();
         let why = format!(
-            "there is no variant `{name}`; there are: {}",
+            "unknown variant `{name}`; the scenario has: {}",
             known.join(", ")
         );
         return Err(ScenarioError::new(Origin::Set("--variant".into()), why));
@@ -250,7 +250,7 @@ fn points(
 /// Removes `[quick]`, and applies its values if `quick`.
 fn shorten(tree: &mut Node, quick: bool) -> Result<(), ScenarioError> {
     let Some(node) = tree.remove("quick") else {
-        let why = "there is no [quick] that says how long a quick run is";
+        let why = "no [quick] section, which sets the length of quick runs";
         return match quick {
             true => Err(ScenarioError::new(tree.origin.clone(), why.to_owned())),
             false => Ok(()),
@@ -305,7 +305,7 @@ fn read_variants(node: Option<Node>) -> Result<Vec<Variant>, ScenarioError> {
         let section = Section::new("variant", item)?;
         let name = section.required_word("name")?;
         if variants.iter().any(|v| v.name == name) {
-            return Err(section.error("name", format!("\"{name}\" is there twice")));
+            return Err(section.error("name", format!("\"{name}\" is a duplicate")));
         }
         let set = item.entry("set").map(Node::entries).unwrap_or_default();
         let set = set.to_vec();
@@ -324,7 +324,10 @@ fn read_sweep(node: Option<Node>) -> Result<Vec<(String, Vec<Node>)>, ScenarioEr
         Value::List(items) if !items.is_empty() => Ok((path.clone(), items.clone())),
         _ => Err(ScenarioError::new(
             values.origin.clone(),
-            format!("`sweep.{path}` must be a list of values; is the path in quotes?"),
+            format!(
+                "`sweep.{path}` must be a list of values, and its path must be quoted, like \"link.out.rate\" = \
+                     [..]"
+            ),
         )),
     };
     node.entries().iter().map(axis).collect()
@@ -337,7 +340,7 @@ fn product(sweep: &[(String, Vec<Node>)]) -> Result<Vec<Steps>, ScenarioError> {
     let mut all: Vec<Steps> = vec![Vec::new()];
     for (path, values) in sweep {
         if all.len() * values.len() > POINTS_MAX {
-            let why = format!("the sweep has more than {POINTS_MAX} points");
+            let why = format!("the sweep has more points than the maximum, {POINTS_MAX}");
             return Err(ScenarioError::new(values[0].origin.clone(), why));
         }
         let extended = all.iter().flat_map(|steps| {
@@ -361,8 +364,8 @@ fn unquoted(error: ScenarioError, set: &[(String, Node)]) -> ScenarioError {
         None => error,
         Some((path, _)) => ScenarioError {
             why: format!(
-                "{}; `set` replaces the whole of `{path}` here: a path stands in quotes, as in \
-                 set = {{ \"link.out.rate\" = \"5 Mbit\" }}",
+                "{}; this `set` replaces all of `{path}`; quote a path to set one value: set = {{ \"link.out.rate\" = \
+                 \"5 Mbit\" }}",
                 error.why
             ),
             ..error
@@ -479,7 +482,7 @@ total_rate = "8 Mbit"
         );
         assert_eq!(
             error(&with("\"fifo\"", "\"fifi\"")),
-            "line 15: `link.out.discipline`: there is no discipline `fifi`; did you mean `fifo`?"
+            "line 15: `link.out.discipline`: unknown discipline `fifi`; did you mean `fifo`?"
         );
     }
 
@@ -487,7 +490,7 @@ total_rate = "8 Mbit"
     fn values_out_of_range_are_told_range_and_line() {
         assert_eq!(
             error(&with("count = 2", "count = 0")),
-            "line 7: `host.tcp.count` is 0, but must be a whole number from 1 to 100000"
+            "line 7: `host.tcp.count` is 0, but must be an integer from 1 to 100000"
         );
         assert_eq!(
             error(&with("rate = \"10 Mbit\"", "rate = \"10 Mb\"")),
@@ -499,7 +502,7 @@ total_rate = "8 Mbit"
         );
         assert_eq!(
             error(&with("to = \"server\"\ncong", "to = \"sever\"\ncong")),
-            "line 19: `traffic.long.to` names \"sever\", and there is no such router or host; did you mean `server`?"
+            "line 19: `traffic.long.to` names the unknown router or host \"sever\"; did you mean `server`?"
         );
     }
 
@@ -559,7 +562,7 @@ total_rate = "8 Mbit"
         let error = plan(SMALL, &[set("host.tcp.count", "0")], &[]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "--set host.tcp.count=0: `host.tcp.count` is 0, but must be a whole number from 1 to 100000"
+            "--set host.tcp.count=0: `host.tcp.count` is 0, but must be an integer from 1 to 100000"
         );
         let error = plan(SMALL, &[set("link.oot.rate", "1 Mbit")], &[]).unwrap_err();
         assert!(
@@ -648,7 +651,7 @@ name = \"plain\"
         let text = format!("{SMALL}\n[sweep]\n\"traffic.flood.flows\" = [2,\n0]\n");
         assert_eq!(
             error(&text),
-            "line 30: `traffic.flood.flows` is 0, but must be a whole number from 1 to 1000000"
+            "line 30: `traffic.flood.flows` is 0, but must be an integer from 1 to 1000000"
         );
     }
 }

@@ -140,13 +140,13 @@ fn node(value: &DeValue<'_>, lines: &Lines, origin: Origin) -> Result<Node, Scen
         DeValue::Boolean(flag) => Scalar::Flag(*flag),
         DeValue::Integer(n) => match i64::from_str_radix(&n.as_str().replace('_', ""), n.radix()) {
             Ok(n) => Scalar::Integer(n),
-            Err(_) => return wrong("this whole number is too large"),
+            Err(_) => return wrong("integer out of range"),
         },
         DeValue::Float(x) => match x.as_str().replace('_', "").parse() {
             Ok(x) => Scalar::Real(x),
-            Err(_) => return wrong("this number cannot be read"),
+            Err(_) => return wrong("invalid number"),
         },
-        DeValue::Datetime(_) => return wrong("a date is of no use in a scenario"),
+        DeValue::Datetime(_) => return wrong("a date is not a permitted value"),
         DeValue::Array(items) => {
             let items = items
                 .iter()
@@ -224,7 +224,7 @@ impl Node {
             let near = did_you_mean(near.map(|k| format!("{walked}{k}")).as_deref());
             let origin = new.origin.clone();
             here = here.entry_mut(step).ok_or_else(|| {
-                ScenarioError::new(origin, format!("there is no `{walked}{step}`{near}"))
+                ScenarioError::new(origin, format!("unknown key `{walked}{step}`{near}"))
             })?;
             walked += &format!("{step}.");
         }
@@ -234,7 +234,7 @@ impl Node {
                 None => entries.push((key.to_owned(), new)),
             },
             _ => {
-                let why = format!("`{tables}` is not a section, so it has no `{key}`");
+                let why = format!("`{tables}` is not a table, so `{key}` cannot be set in it");
                 return Err(ScenarioError::new(new.origin, why));
             }
         }
@@ -337,7 +337,7 @@ impl Node {
             None => Ok(()),
             Some((name, node)) => {
                 let why = format!(
-                    "`{key}` has `{name}` beside `calibrated`; it must be one of {}",
+                    "unknown key `{name}` next to `calibrated` in `{key}`; permitted keys: {}",
                     keys.join(", ")
                 );
                 Err(ScenarioError::new(node.origin.clone(), why))
@@ -416,7 +416,7 @@ mod tests {
         let mut wrong = parse("a = { calibrated = 1, print = 2 }\n").unwrap();
         let error = wrong.choose(Reading::Printed).unwrap_err().to_string();
         assert!(
-            error.starts_with("line 1: `a` has `print` beside"),
+            error.starts_with("line 1: unknown key `print` next to `calibrated` in `a`"),
             "{error}"
         );
     }
@@ -450,7 +450,7 @@ mod tests {
         let error = set(&mut tree, "link.oot.rate", "1 Mbit").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "--set: there is no `link.oot`; did you mean `link.out`?"
+            "--set: unknown key `link.oot`; did you mean `link.out`?"
         );
         assert!(set(&mut tree, "link.out.rate.x", "1").is_err());
     }

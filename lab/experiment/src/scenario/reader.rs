@@ -32,7 +32,7 @@ impl<'a> Section<'a> {
                 asked: RefCell::default(),
             }),
             _ => {
-                let why = format!("`{path}` must be a section, like [{path}]");
+                let why = format!("`{path}` must be a table, like [{path}]");
                 Err(ScenarioError::new(node.origin.clone(), why))
             }
         }
@@ -95,7 +95,7 @@ impl<'a> Section<'a> {
             Some(setting) => Ok(setting),
             None => parameter(key)
                 .check(&Scalar::Text(key.default.to_owned()))
-                .map_err(|_| self.error(key.name, "must be given")),
+                .map_err(|_| self.error(key.name, "is missing")),
         }
     }
 
@@ -295,23 +295,23 @@ impl<'a> Section<'a> {
         match self.find(key).map(|node| &node.value) {
             None => Ok(None),
             Some(Value::Scalar(Scalar::Text(text))) => Ok(Some(text.clone())),
-            Some(_) => Err(self.error(key.name, "must be a text in quotes")),
+            Some(_) => Err(self.error(key.name, "must be a string in quotes")),
         }
     }
 
     /// A required string.
     pub(super) fn required_text(&self, key: &'static Key) -> Result<String, ScenarioError> {
         self.text(key)?
-            .ok_or_else(|| self.error(key.name, "must be given"))
+            .ok_or_else(|| self.error(key.name, "is missing"))
     }
 
     /// A required string in a section whose keys have no table here: a discipline, a variant.
     pub(super) fn required_word(&self, key: &'static str) -> Result<String, ScenarioError> {
         self.asked.borrow_mut().push(key);
         match self.node.entry(key).map(|node| &node.value) {
-            None => Err(self.error(key, "must be given")),
+            None => Err(self.error(key, "is missing")),
             Some(Value::Scalar(Scalar::Text(text))) => Ok(text.clone()),
-            Some(_) => Err(self.error(key, "must be a text in quotes")),
+            Some(_) => Err(self.error(key, "must be a string in quotes")),
         }
     }
 
@@ -429,9 +429,9 @@ const IMPAIRMENTS: &[&str] = &["loss", "jitter", "reorder", "duplicate", "corrup
 fn remedy(key: &str, known: &[&str]) -> String {
     let foreign = FOREIGN.iter().find(|(names, _)| names.contains(&key));
     match foreign.filter(|(_, ours)| known.contains(ours)) {
-        Some((_, ours)) => format!("; here it is called `{ours}`"),
+        Some((_, ours)) => format!("; weir calls it `{ours}`"),
         None if IMPAIRMENTS.contains(&key) => {
-            "; a link does that by its discipline, { kind = \"impair\", .. }".into()
+            "; use the link's discipline { kind = \"impair\", .. } for this".into()
         }
         None => did_you_mean(nearest(key, known.iter().copied())),
     }

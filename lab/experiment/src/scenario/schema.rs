@@ -19,7 +19,7 @@ pub fn schema() -> Value {
         ("router", named("routers", json!(section(&[])))),
         ("host", named("hosts", json!(section(&[HOST])))),
         ("link", named("links", json!(section(&[LINK])))),
-        ("traffic", named("kinds of traffic", traffic())),
+        ("traffic", named("traffic", traffic())),
         ("controller", named("controllers", controller())),
         ("domain", named("FPF domains", json!(section(&[DOMAIN])))),
         ("path", named("paths", json!(section(&[PATH])))),
@@ -39,7 +39,7 @@ pub fn schema() -> Value {
         "$schema".into(),
         json!("https://json-schema.org/draft/2020-12/schema"),
     );
-    top.insert("title".into(), json!("a scenario of weir"));
+    top.insert("title".into(), json!("weir scenario"));
     let shared = json!({ "discipline": discipline(), "calibrated": calibrated() });
     top.insert("$defs".into(), shared);
     Value::Object(top)
@@ -137,7 +137,7 @@ fn controller() -> Value {
 }
 
 fn variants() -> Value {
-    let set = json!({ "type": "object", "description": "what is put at which path" });
+    let set = json!({ "type": "object", "description": "values by path" });
     let mut variant = section(&[VARIANT]);
     if let Some(Value::Object(properties)) = variant.get_mut("properties") {
         properties.insert("name".into(), json!({ "type": "string" }));
@@ -146,7 +146,7 @@ fn variants() -> Value {
     let mut list = Map::new();
     list.insert(
         "description".into(),
-        json!("every variant is run at every point of the sweep"),
+        json!("every variant runs at every point of the sweep"),
     );
     list.insert("type".into(), json!("array"));
     list.insert("items".into(), json!(variant));
@@ -155,7 +155,7 @@ fn variants() -> Value {
 
 fn sweep() -> Value {
     json!({
-        "description": "values for each path; every combination is run",
+        "description": "values for each path; every combination runs",
         "type": "object",
         "additionalProperties": { "type": "array", "minItems": 1 },
     })

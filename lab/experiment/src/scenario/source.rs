@@ -40,7 +40,7 @@ pub(super) fn built_in(path: &Path) -> Result<&'static str, ScenarioError> {
         Some((_, text)) => Ok(text),
         None => {
             let near = did_you_mean(nearest(name, names()));
-            let why = format!("does not come with the program{near}");
+            let why = format!("is not a built-in file{near}");
             let origin = Origin::Set(path.display().to_string());
             Err(ScenarioError::new(origin, why))
         }
@@ -156,13 +156,13 @@ impl Reading {
             let chain = self.open.iter().chain([&path]);
             let chain: Vec<String> = chain.map(|file| file.display().to_string()).collect();
             return Err(wrong(format!(
-                "goes round in a circle: {}; one of these files must do without the next",
+                "is circular: {}; remove one of these references",
                 chain.join(", then ")
             )));
         }
         if self.open.len() == CHAIN_MAX {
             return Err(wrong(format!(
-                "is the {CHAIN_MAX}th in a row, and that is the limit; put what these files share into fewer"
+                "exceeds the maximum nesting of {CHAIN_MAX} files; merge some of these files"
             )));
         }
         let text = self.shelf.text(&path).map_err(|error| {
@@ -205,7 +205,7 @@ impl Reading {
                 value: Value::List(variants),
                 ..
             }) => variants,
-            _ => return Err(section.error(FROM_FILE.name, "names a file without variants")),
+            _ => return Err(section.error(FROM_FILE.name, "names a file that has no variants")),
         };
         let name_of = |variant: &Node| match variant.entry("name").map(|name| &name.value) {
             Some(Value::Scalar(Scalar::Text(name))) => Some(name.clone()),
@@ -215,7 +215,7 @@ impl Reading {
             let known: Vec<String> = variants.iter().filter_map(name_of).collect();
             if let Some(name) = only.iter().find(|name| !known.contains(name)) {
                 let near = did_you_mean(nearest(name, known.iter().map(String::as_str)));
-                let why = format!("names \"{name}\", and there is no such variant{near}");
+                let why = format!("names the unknown variant \"{name}\"{near}");
                 return Err(section.error(ONLY.name, why));
             }
             variants.retain(|v| name_of(v).is_some_and(|name| only.contains(&name)));
@@ -258,7 +258,8 @@ mod tests {
         let tree = of("scenarios/lru-fq/mine.toml").unwrap();
         assert_eq!(tree.to_json()["host"]["tcp"]["count"], 20);
         let error = of("scenarios/both/mine.toml").unwrap_err().to_string();
-        let expected = "line 1: `extends` names \"network.toml\", but scenarios/both/network.toml does not come with";
+        let expected = "line 1: `extends` names \"network.toml\", but scenarios/both/network.toml is not a built-in \
+                        file";
         assert!(error.starts_with(expected), "{error}");
     }
 
@@ -273,7 +274,7 @@ mod tests {
         let error = read(&folder.join("0.toml"), None).unwrap_err().to_string();
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(
-            error.contains("7.toml, line 1: `extends` is the 8th in a row"),
+            error.contains("7.toml, line 1: `extends` exceeds the maximum nesting of 8 files"),
             "{error}"
         );
     }

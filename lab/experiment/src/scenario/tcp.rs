@@ -78,7 +78,7 @@ impl TcpOptions {
         };
         if options.receive_window < u64::from(options.mss) {
             let segment = Bytes(options.mss.into());
-            let why = format!("must have room for a segment of {segment}");
+            let why = format!("must hold at least one segment, {segment}");
             return Err(section.error(RECEIVE_WINDOW.name, why));
         }
         Ok(options)

@@ -42,7 +42,8 @@ pub fn parse(text: &str) -> Result<Varying<Rate>, (usize, String)> {
     }
 }
 
-const EXPECTED: &str = "it has lines of seconds and a rate, like \"0.5 4 Mbit\", or of milliseconds, one for each 1500 bytes";
+const EXPECTED: &str = "each line must be a time in seconds and a rate, like \"0.5 4 Mbit\", or a time in ms at which \
+                        1500 bytes can be sent";
 
 fn rates<'a>(
     lines: impl Iterator<Item = (usize, &'a str)>,
@@ -58,18 +59,13 @@ fn rates<'a>(
                 .filter(|time| (0.0..=TIME_MAX.as_secs_f64()).contains(time))?;
             Some((Span::from_secs_f64(time), Rate::read(rate.trim()).ok()?))
         };
-        let wrong = || {
-            (
-                number,
-                format!("\"{line}\" is no line of the trace: {EXPECTED}"),
-            )
-        };
+        let wrong = || (number, format!("invalid line \"{line}\": {EXPECTED}"));
         let (time, rate) = read().ok_or_else(wrong)?;
         let begin = *begin.get_or_insert(time);
         // A time before the first line is not after the line before it either.
         let at = match steps.last() {
             Some((before, _)) if time < begin + *before + weir_base::varying::STEP_MIN => {
-                let why = "times must increase, by at least a millisecond".to_owned();
+                let why = "times must increase by at least 1 ms".to_owned();
                 return Err((number, why));
             }
             _ => time - begin,
@@ -80,7 +76,8 @@ fn rates<'a>(
     let [.., (before, _), (end, _)] = steps[..] else {
         return Err((
             last,
-            "a trace has at least two lines: give the link this `rate`".to_owned(),
+            "a trace needs at least two lines; for a constant rate, set the link's `rate` directly"
+                .to_owned(),
         ));
     };
     let period = end + (end - before);
@@ -98,17 +95,12 @@ fn opportunities<'a>(
             .parse::<u64>()
             .ok()
             .filter(|time| *time <= TIME_MAX.as_nanos() / 1_000_000);
-        let wrong = || {
-            (
-                number,
-                format!("\"{line}\" is no line of the trace: {EXPECTED}"),
-            )
-        };
+        let wrong = || (number, format!("invalid line \"{line}\": {EXPECTED}"));
         let time = time.ok_or_else(wrong)?;
         if time < before {
             return Err((
                 number,
-                format!("{time} comes after {before}: times must not fall"),
+                format!("{time} comes after {before}: times must not decrease"),
             ));
         }
         *counts.entry(time).or_default() += 1;
@@ -117,7 +109,7 @@ fn opportunities<'a>(
     if before == 0 {
         return Err((
             last,
-            "the last time is the period, and must be above 0".to_owned(),
+            "the last time is the period, and must be greater than 0".to_owned(),
         ));
     }
     // An opportunity at time 0 belongs to the end of the previous period.
@@ -142,7 +134,7 @@ fn opportunities<'a>(
 fn course(steps: Vec<(Span, Rate)>, period: Span) -> Result<Varying<Rate>, String> {
     let course = Varying::new(steps, Some(period)).map_err(|why| format!("the trace {why}"))?;
     match course.greatest() == Rate::default() {
-        true => Err("the trace has no rate but outages".to_owned()),
+        true => Err("the trace has no rate above 0".to_owned()),
         false => Ok(course),
     }
 }
@@ -185,22 +177,19 @@ mod tests {
         assert_eq!(error("0 1 Mbit\n\n-1 2 Mbit\n").0, 3);
         assert_eq!(
             error("5 1 Mbit\n6 2 Mbit\n3 1 Mbit\n"),
-            (
-                3,
-                "times must increase, by at least a millisecond".to_owned()
-            )
+            (3, "times must increase by at least 1 ms".to_owned())
         );
         assert!(error("0 1 Mbit\n").1.contains("at least two lines"));
-        assert!(
-            error("0 outage\n1 outage\n")
-                .1
-                .contains("no rate but outages")
-        );
+        assert!(error("0 outage\n1 outage\n").1.contains("no rate above 0"));
         assert_eq!(
             error("1\n5\n4\n"),
-            (3, "4 comes after 5: times must not fall".to_owned())
+            (3, "4 comes after 5: times must not decrease".to_owned())
         );
-        assert!(error("1\n2 1 Mbit\n").1.contains("\"2 1 Mbit\" is no line"));
+        assert!(
+            error("1\n2 1 Mbit\n")
+                .1
+                .contains("invalid line \"2 1 Mbit\"")
+        );
         assert_eq!(error("0\n").0, 1);
     }
 

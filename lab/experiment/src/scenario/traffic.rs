@@ -230,12 +230,17 @@ impl Traffic {
         let start = section.span(&START)?;
         let stop = section.optional_span(&STOP)?;
         if start >= duration || stop.is_some_and(|stop| stop <= start) {
-            return Err(section.error("start", "must come before `stop` and before the end"));
+            return Err(section.error(
+                "start",
+                "must be before `stop` and before the end of the run",
+            ));
         }
         let spread = section.span(&SPREAD)?;
         let starts = match section.times(&ARRIVALS)? {
             Some(_) if spread > Span::ZERO => {
-                return Err(section.error("arrivals", "and `spread` exclude each other"));
+                return Err(
+                    section.error("arrivals", "conflicts with `spread`; set only one of them")
+                );
             }
             Some(gaps) => Starts::Arrivals(gaps),
             None => Starts::Spread(spread),
@@ -259,7 +264,7 @@ impl Traffic {
         | TrafficKind::Udp { offered, .. } = &traffic.kind
             && offered.bits_between(traffic.start.as_secs_f64(), end) <= 0.0
         {
-            return Err(section.error("rate", "is never more than nothing while the traffic lasts"));
+            return Err(section.error("rate", "is 0 or less during the whole traffic"));
         }
         let all = u64::from(traffic.kind.flows()) * u64::from(pairs);
         if all > FLOWS_MAX {
@@ -268,7 +273,7 @@ impl Traffic {
                 _ => FLOWS.name,
             };
             let why = format!(
-                "makes {all} flows of {pairs} pairs of hosts, but {FLOWS_MAX} are the most"
+                "makes {all} flows with {pairs} pairs of hosts; the maximum is {FLOWS_MAX}"
             );
             return Err(section.error(key, why));
         }
@@ -283,7 +288,7 @@ impl Traffic {
 
 fn check_kind(section: &Section<'_>, pairs: u32) -> Result<TrafficKind, ScenarioError> {
     if section.find(&KIND).is_none() {
-        return Err(section.error("kind", "must be given: tcp, udp or web"));
+        return Err(section.error("kind", "is missing; it must be tcp, udp or web"));
     }
     Ok(match section.word(&KIND)? {
         "tcp" => {
@@ -291,7 +296,7 @@ fn check_kind(section: &Section<'_>, pairs: u32) -> Result<TrafficKind, Scenario
             let offered = check_offered(section, flows.saturating_mul(pairs))?;
             let activity = check_activity(section)?;
             if activity.is_some() && offered.is_none() {
-                return Err(section.error("on", "needs a `rate`: what is offered while it is on"));
+                return Err(section.error("on", "requires a `rate`, the offered load while on"));
             }
             TrafficKind::Tcp {
                 flows,
@@ -306,8 +311,9 @@ fn check_kind(section: &Section<'_>, pairs: u32) -> Result<TrafficKind, Scenario
             let flows = section.count(&FLOWS)? as u32;
             TrafficKind::Udp {
                 flows,
-                offered: check_offered(section, flows.saturating_mul(pairs))?
-                    .ok_or_else(|| section.error("rate", "or `total_rate` must be given"))?,
+                offered: check_offered(section, flows.saturating_mul(pairs))?.ok_or_else(|| {
+                    section.error("rate", "is missing; set `rate` or `total_rate`")
+                })?,
                 activity: check_activity(section)?,
                 payload: section.bytes(&PAYLOAD)?.0 as u32,
                 spacing: section.parsed(&SPACING)?,
@@ -333,12 +339,12 @@ fn check_chunks(section: &Section<'_>) -> Result<Option<Arc<Distribution>>, Scen
     let popularity = section.ratio(&POPULARITY)?;
     let Some(number) = section.optional_count(&CHUNKS)? else {
         return match section.entry(POPULARITY.name) {
-            Some(_) => Err(section.error(POPULARITY.name, "has no meaning without `chunks`")),
+            Some(_) => Err(section.error(POPULARITY.name, "requires `chunks`")),
             None => Ok(None),
         };
     };
     let Some(Sizes(Distribution::Fixed(..=CHUNK_BYTES_MAX))) = section.sizes(&MIX)? else {
-        let why = format!("must be one size, at most {CHUNK_BYTES_MAX} B, if there are `chunks`");
+        let why = format!("must be one size of at most {CHUNK_BYTES_MAX} B with `chunks`");
         return Err(section.error(MIX.name, why));
     };
     let weights = (1..=number).map(|n| n as f64);
@@ -350,8 +356,8 @@ fn check_activity(section: &Section<'_>) -> Result<Option<OnOff>, ScenarioError>
     match (section.times(&ON)?, section.times(&OFF)?) {
         (Some(on), Some(off)) => Ok(Some(OnOff { on, off })),
         (None, None) => Ok(None),
-        (Some(_), None) => Err(section.error("on", "needs `off`")),
-        (None, Some(_)) => Err(section.error("off", "needs `on`")),
+        (Some(_), None) => Err(section.error("on", "requires `off`")),
+        (None, Some(_)) => Err(section.error("off", "requires `on`")),
     }
 }
 
@@ -366,7 +372,9 @@ fn check_offered(section: &Section<'_>, flows: u32) -> Result<Option<Offered>, S
         .transpose()
     };
     match (read(&RATE)?, read(&TOTAL_RATE)?) {
-        (Some(_), Some(_)) => Err(section.error("total_rate", "and `rate` exclude each other")),
+        (Some(_), Some(_)) => {
+            Err(section.error("total_rate", "conflicts with `rate`; set only one of them"))
+        }
         (Some(each), None) => Ok(Some(each)),
         (None, Some(total)) => Ok(Some(total.shared_by(flows))),
         (None, None) => Ok(None),
@@ -544,10 +552,10 @@ arrivals = "exponential 1 s"
         assert_eq!(chunks.as_deref(), Some(&expected));
         for lines in ["chunks = 3", "chunks = 3\nmix = \"1401 B\""] {
             let error = with("traffic.web", lines).unwrap_err();
-            let expected = "`traffic.web.mix` must be one size, at most 1400 B, if there are";
+            let expected = "`traffic.web.mix` must be one size of at most 1400 B with `chunks`";
             assert!(error.contains(expected), "{error}");
         }
-        refused("traffic.web", "popularity = 1", "without `chunks`");
+        refused("traffic.web", "popularity = 1", "requires `chunks`");
         refused("traffic.web", "chunks = 10001", "from 1 to 10000");
     }
 
@@ -564,7 +572,7 @@ arrivals = "exponential 1 s"
         for (lines, expected) in [
             ("mss = \"87 B\"", "from \"88 B\" to \"8960 B\""),
             ("initial_window = 0", "from 1 to 1000"),
-            ("receive_window = \"1 kB\"", "room for a segment of 1460 B"),
+            ("receive_window = \"1 kB\"", "at least one segment, 1460 B"),
             ("min_rto = \"0 s\"", "from \"1 ms\" to \"60 s\""),
             ("initial_rto = \"2 min\"", "from \"1 ms\" to \"60 s\""),
             ("ack_every = 65", "from 1 to 64"),
@@ -585,10 +593,14 @@ arrivals = "exponential 1 s"
     #[test]
     fn what_excludes_or_needs_each_other_is_told() {
         let both = "arrivals = \"1 s\"\nspread = \"1 s\"";
-        refused("traffic.long", both, "and `spread` exclude each other");
-        refused("traffic.long", "on = \"1 s\"", "needs `off`");
+        refused(
+            "traffic.long",
+            both,
+            "conflicts with `spread`; set only one of them",
+        );
+        refused("traffic.long", "on = \"1 s\"", "requires `off`");
         let greedy = "on = \"1 s\"\noff = \"1 s\"";
-        refused("traffic.long", greedy, "needs a `rate`");
+        refused("traffic.long", greedy, "requires a `rate`");
     }
 
     #[test]
@@ -619,7 +631,7 @@ arrivals = "exponential 1 s"
         let wrong = plan(&text.replace("[\"b\"]", "[\"c\"]"), &[], &[]).unwrap_err();
         assert_eq!(
             wrong.to_string(),
-            "line 4: `watch` names \"c\", and there is no such link"
+            "line 4: `watch` names the unknown link \"c\""
         );
         let scenario = with("link.a", "framing = \"2 B\"").unwrap();
         assert_eq!(

@@ -38,8 +38,8 @@ fn check_models(scenario: &Scenario) -> Result<(), Error> {
             && options.congestion == Congestion::Bbr
         {
             let why = format!(
-                "traffic {} wants congestion = \"bbr\", which is for the lab only; the simulator \
-                     models cubic, sack and newreno",
+                "traffic {} has congestion = \"bbr\", which only the lab supports; the simulator supports cubic, sack \
+                     and newreno",
                 traffic.name
             );
             return Err(Error::unsupported(Habitat::Sim, why));
@@ -51,7 +51,7 @@ fn check_models(scenario: &Scenario) -> Result<(), Error> {
         .find(|link| link.medium != Medium::Ethernet)
     {
         let why = format!(
-            "link {} has a `medium`, and the simulator's links are all alike; try --on lab",
+            "link {} sets `medium`, which the simulator does not support; try --on lab",
             link.name
         );
         return Err(Error::unsupported(Habitat::Sim, why));
@@ -61,7 +61,7 @@ fn check_models(scenario: &Scenario) -> Result<(), Error> {
         if flows > PORTS {
             let name = &traffic.name;
             let why =
-                format!("traffic {name} has {flows} flows of a host, which has {PORTS} ports");
+                format!("traffic {name} has {flows} flows per host, but a host has {PORTS} ports");
             return Err(Error::unsupported(Habitat::Sim, why));
         }
     }

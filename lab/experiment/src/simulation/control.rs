@@ -92,7 +92,7 @@ fn set(fabric: &mut Fabric, port: PortId, change: &Change) {
         set.map_err(|e| e.to_string())
     });
     if let Err(error) = set {
-        unreachable!("the queues of a controller are checked: {error}");
+        unreachable!("the controller's queues were validated: {error}");
     }
 }
 

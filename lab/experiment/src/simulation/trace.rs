@@ -41,7 +41,7 @@ fn find(world: &World, link: &str) -> Result<PortId, Error> {
     found.map(|place| PortId(place as u32)).ok_or_else(|| {
         let more = if names.len() > NAMES_MAX { ", .." } else { "" };
         let names = names[..names.len().min(NAMES_MAX)].join(", ");
-        let why = format!("there is no link `{link}` to capture; there are: {names}{more}");
+        let why = format!("unknown link `{link}` to capture; the scenario has: {names}{more}");
         Error::unsupported(Habitat::Sim, why)
     })
 }

@@ -181,7 +181,7 @@ fn traffic_without_a_path_is_refused() {
     let mut sim = simulation(network, 1, 1);
     let refusal = refusals(&mut sim, a, b).unwrap();
     assert_eq!(refusal, no_path("host1", "host2"));
-    assert_eq!(refusal.to_string(), "there is no path from host1 to host2");
+    assert_eq!(refusal.to_string(), "no path from host1 to host2");
 }
 
 #[test]

@@ -20,20 +20,18 @@ impl Autorate {
     pub fn why(&self) -> &'static str {
         match (self.phase, &self.drain) {
             (Phase::Blind, _) if self.reflectors.asks_nobody() => {
-                "no round trip of the traffic is known: at most the base"
+                "no round-trip time of the traffic is known: at most the base rate"
             }
             (Phase::Blind, _) if self.baseline().is_none() => {
-                "no reflector has answered yet: at most the base"
+                "no reflector has answered yet: at most the base rate"
             }
-            (Phase::Blind, _) => "no reflector answers: at most the base",
-            (Phase::Suspicion, _) => {
-                "one delay is high: an eighth of the rate until the next answer"
-            }
+            (Phase::Blind, _) => "no reflector answers: at most the base rate",
+            (Phase::Suspicion, _) => "one high delay: one eighth of the rate until the next answer",
             (Phase::Drain, Some(drain)) if drain.hard => {
-                "the delay is high: the queue behind the port is emptied"
+                "high delay: draining the queue behind the port"
             }
             (Phase::Drain, _) => {
-                "the delay rises: the rate of the link is reached, and its queue is emptied"
+                "rising delay: the rate of the link is reached; draining its queue"
             }
             (Phase::Follow, _) => self.why_follow(),
         }
@@ -42,17 +40,17 @@ impl Autorate {
     fn why_follow(&self) -> &'static str {
         let load = self.load.share();
         if self.now < self.leave_until {
-            "the delay did not fall with the rate, so it is not this port's: left alone for a while"
+            "the delay did not fall with the rate, so this port does not cause it: ignored for a while"
         } else if load < LOAD_IDLE {
-            "there is little load: it goes to the base"
+            "low load: returning to the base rate"
         } else if self.found() == self.params.most {
-            "the delay is low: the greatest rate"
+            "low delay: at the maximum rate"
         } else if load < LOAD_HIGH {
-            "the delay is low, and the load needs no more"
+            "low delay, and the load needs no higher rate"
         } else if self.now < self.hold_until {
-            "just below the rate that the link delivered"
+            "holding just below the rate that the link delivered"
         } else {
-            "the delay is low under load: it grows"
+            "low delay under load: increasing the rate"
         }
     }
 

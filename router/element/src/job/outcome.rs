@@ -76,7 +76,7 @@ impl Job {
             _ => ("s", "those ports"),
         };
         self.untaken.push(format!(
-            "port{plural} {}: {why}: the kernel forwards what comes in by {that} until the next change",
+            "port{plural} {}: {why}: the kernel forwards packets that arrive at {that} until the next change",
             named.join(", ")
         ));
         let ports = ports.join(", ");
@@ -161,9 +161,9 @@ fn described(effect: &Effect, why: &str) -> String {
             )
         }
         Effect::Take(..) | Effect::Settle(_) => {
-            format!("cannot keep transit from the kernel: {why}")
+            format!("cannot take over forwarding from the kernel: {why}")
         }
-        Effect::GiveBack(_) => format!("cannot give transit back to the kernel: {why}"),
+        Effect::GiveBack(_) => format!("cannot return forwarding to the kernel: {why}"),
         _ => why.to_owned(),
     }
 }

@@ -16,9 +16,9 @@ pub(super) const LINKS_PART: &str = "Interfaces";
 pub(super) const SYSCTL_PART: &str = "Sysctls";
 pub(super) const BRIDGE_PART: &str = "Bridges";
 
-pub(super) const NO_IP: Stance = Without("a bridge reads no IP");
-pub(super) const TABLES: &str = "rtnetlink, announced";
-pub(super) const CONF: &str = "rtnetlink (netconf), announced; IPv6's links every half second";
+pub(super) const NO_IP: Stance = Without("a bridge does not process IP");
+pub(super) const TABLES: &str = "rtnetlink notifications";
+pub(super) const CONF: &str = "rtnetlink (netconf) notifications; IPv6 links every half second";
 const SURVEYED: &str = "rtnetlink at the start, at a reload, and every half second";
 
 /// Chains of nf_tables and of legacy iptables.
@@ -28,9 +28,9 @@ pub static NETFILTER: Kind = Kind {
     decides: "prerouting, forward, postrouting, ingress of a port: drop, translate, mark",
     routed: Refuses("`bypass_netfilter = true` permits it"),
     bridged: Refuses(
-        "ingress of a port; family bridge if the ports are in a bridge; those of IP with br_netfilter",
+        "chains at the ingress of a port; of family bridge if the ports are in a bridge; of IP with br_netfilter",
     ),
-    read: "nf_tables, announced; legacy iptables every half second",
+    read: "nf_tables notifications; legacy iptables every half second",
     advice: Some(Advice {
         claim: "forwarded packets would bypass these netfilter rules of this machine",
         remedy: "remove them",
@@ -45,10 +45,11 @@ pub static NETFILTER: Kind = Kind {
 pub static POLICY_RULES: Kind = Kind {
     part: RULES_PART,
     name: "policy rules",
-    decides: "which routing table a packet is looked up in, and packets without a table: `ip rule`",
+    decides: "which routing table a packet uses, and which packets use none: `ip rule`",
     routed: Refuses(
-        "every rule but those of the tables local, main and default in this order; rules with `iif lo`, with `oif`, or \
-         for users other than root concern the box's own packets only, and are permitted. `bypass_rules = true` permits all",
+        "every rule except those of the tables local, main and default in this order; rules with `iif lo`, with \
+         `oif`, or for users other than root affect only the machine's own packets, and are permitted. `bypass_rules \
+         = true` permits all",
     ),
     bridged: NO_IP,
     read: TABLES,
@@ -74,7 +75,7 @@ pub static VRF: Kind = Kind {
     read: SURVEYED,
     advice: Some(Advice {
         claim: "weir does not follow the routing table of a VRF, and these ports are in one",
-        remedy: "take them out of it (`ip link set PORT nomaster`)",
+        remedy: "remove them from it (`ip link set PORT nomaster`)",
         permit: Some(Permit {
             key: "bypass_rules",
             then: "forwarded packets ignore the VRF of",
@@ -88,14 +89,15 @@ pub static XFRM: Kind = Kind {
     name: "IPsec policies",
     decides: "which forwarded packets leave encrypted (out) or are let through (fwd), and the default of both",
     routed: Refuses(
-        "policies out and fwd with a template or action block, and a default of block. No key permits it, because \
-         packets would leave in clear text",
+        "policies `out` and `fwd` with a template or with action block, and a default of block. No key permits it, \
+         because packets would leave in clear text",
     ),
     bridged: NO_IP,
-    read: "xfrm netlink, announced; policies of a socket and of XFRM interfaces do not concern ports",
+    read: "xfrm netlink notifications; policies of sockets and XFRM interfaces do not affect ports",
     advice: Some(Advice {
         claim: "weir would forward packets in clear text that these IPsec policies of this machine encrypt or forbid",
-        remedy: "end the tunnels on another box, or remove the policies (`ip xfrm policy`); no key permits this",
+        remedy: "terminate the tunnels on another machine, or remove the policies (`ip xfrm policy`); no key permits \
+                 this",
         permit: None,
     }),
 };
@@ -105,9 +107,9 @@ pub static TC_INGRESS: Kind = Kind {
     part: CONTROL_PART,
     name: "tc ingress filters",
     decides: "qdiscs ingress and clsact, tcx programs, at the ingress of a port: drop, police, change",
-    routed: Refuses("they act behind the packet tap. `bypass_tc = true` permits it"),
-    bridged: Refuses("they act behind the packet tap. `bypass_tc = true` permits it"),
-    read: "rtnetlink, every half second; tcx by bpf(2)",
+    routed: Refuses("they act after the packet tap. `bypass_tc = true` permits it"),
+    bridged: Refuses("they act after the packet tap. `bypass_tc = true` permits it"),
+    read: "rtnetlink every half second; tcx with bpf(2)",
     advice: Some(Advice {
         claim: "forwarded packets would bypass these traffic-control filters at the ingress of ports",
         remedy: "remove them (`tc qdisc del dev PORT clsact`, or `ingress`; `bpftool net` lists programs)",
@@ -124,13 +126,13 @@ pub static TC_REDIRECT: Kind = Kind {
     name: "tc redirections",
     decides: "action `mirred` at the ingress of a port, for instance to an IFB that shapes downloads",
     routed: Refuses(
-        "redirected frames come back behind the rules that keep them from the kernel: both would forward them. No key permits it",
+        "redirected frames re-enter after the rules that stop the kernel from forwarding them: weir and the kernel would both forward them. No key permits it",
     ),
     bridged: Refuses("as routed"),
-    read: "rtnetlink, every half second",
+    read: "rtnetlink every half second",
     advice: Some(Advice {
-        claim: "the kernel would forward packets a second time that these traffic-control filters redirect at the ingress of ports",
-        remedy: "remove them (`tc qdisc del dev PORT ingress`); to shape downloads, give the port to the LAN a `rate`",
+        claim: "these traffic-control filters redirect packets at the ingress of ports, and the kernel would forward them a second time",
+        remedy: "remove them (`tc qdisc del dev PORT ingress`); to shape downloads, set `rate` at the port to the LAN",
         permit: None,
     }),
 };
@@ -139,13 +141,13 @@ pub static TC_REDIRECT: Kind = Kind {
 pub static MASTER: Kind = Kind {
     part: LINKS_PART,
     name: "master interfaces",
-    decides: "bridge, bond, team, Open vSwitch: who gets the frames of a member",
-    routed: Refuses("a port that is a member: the interface above it is the port"),
+    decides: "bridge, bond, team, Open vSwitch: which interface receives the frames of a member",
+    routed: Refuses("a port that is a member; the master interface must be the port"),
     bridged: Refuses("a port that is a member of anything but a bridge"),
     read: SURVEYED,
     advice: Some(Advice {
-        claim: "the kernel gives the packets of these ports to the interfaces that they belong to",
-        remedy: "make the interface above the port, or take the port out of it (`ip link set PORT nomaster`)",
+        claim: "the kernel passes the packets of these ports to their master interfaces",
+        remedy: "make the master interface the port, or remove the port from it (`ip link set PORT nomaster`)",
         permit: None,
     }),
 };
@@ -154,16 +156,18 @@ pub static MASTER: Kind = Kind {
 pub static UNPORTED_DEFAULT: Kind = Kind {
     part: ROUTES_PART,
     name: "default routes past the ports",
-    decides: "routes for everything (also halves: 0.0.0.0/1, 2000::/3) to an interface that is no port",
-    routed: Refuses("one next hop outside is enough. `bypass_default_route = true` permits it"),
+    decides: "default routes (also halves: 0.0.0.0/1, 2000::/3) to an interface that is not a port",
+    routed: Refuses(
+        "one next hop outside the ports is enough. `bypass_default_route = true` permits it",
+    ),
     bridged: NO_IP,
     read: TABLES,
     advice: Some(Advice {
-        claim: "the kernel would forward by a default route to an interface that is no port, where weir drops packets as `not-a-port`",
-        remedy: "make that interface a port, or keep a route that only the box itself needs in a VRF",
+        claim: "a default route leads to an interface that is not a port; weir would drop packets for it with reason `not-a-port`",
+        remedy: "make that interface a port, or move a route that only the machine itself needs into a VRF",
         permit: Some(Permit {
             key: "bypass_default_route",
-            then: "forwarded packets are dropped that the kernel would send by",
+            then: "weir drops forwarded packets that the kernel would send through",
         }),
     }),
 };
@@ -172,12 +176,12 @@ pub static UNPORTED_DEFAULT: Kind = Kind {
 pub static UNPORTED_ROUTE: Kind = Kind {
     part: ROUTES_PART,
     name: "routes past the ports",
-    decides: "other routes to an interface that is no port",
-    routed: Warns("packets that follow one are dropped as `not-a-port`"),
+    decides: "other routes to an interface that is not a port",
+    routed: Warns("packets that match one are dropped with reason `not-a-port`"),
     bridged: NO_IP,
     read: TABLES,
     advice: Some(Advice {
-        claim: "packets from ports to these interfaces, which are no ports, are dropped as `not-a-port`",
+        claim: "packets from ports to these interfaces, which are not ports, are dropped with reason `not-a-port`",
         remedy: "make an interface a port if this machine forwards to it",
         permit: None,
     }),
@@ -187,13 +191,14 @@ pub static UNPORTED_ROUTE: Kind = Kind {
 pub static SPARE_DEFAULT: Kind = Kind {
     part: ROUTES_PART,
     name: "spare default routes past the ports",
-    decides: "default routes with a higher metric to an interface that is no port",
-    routed: Warns("once it is in force, it counts as a default route past the ports"),
+    decides: "default routes with a higher metric to an interface that is not a port",
+    routed: Warns("once active, it counts as a default route past the ports"),
     bridged: NO_IP,
     read: "rtnetlink at the start and at a reload",
     advice: Some(Advice {
-        claim: "once other default routes are gone, the kernel would forward by one to an interface that is no port",
-        remedy: "weir then hands forwarding back to the kernel; make that interface a port if that is not meant",
+        claim: "if the other default routes are removed, the kernel would forward through an interface that is not a \
+                port",
+        remedy: "weir then hands forwarding back to the kernel; make that interface a port if that is not intended",
         permit: None,
     }),
 };
@@ -202,13 +207,13 @@ pub static SPARE_DEFAULT: Kind = Kind {
 pub static UNFOLLOWED_DEFAULT: Kind = Kind {
     part: ROUTES_PART,
     name: "default routes that are not followed",
-    decides: "routes for everything with a type of service (IPv4) or an encapsulation (MPLS, segment routing, tunnels)",
+    decides: "default routes with a type of service (IPv4) or an encapsulation (MPLS, segment routing, tunnels)",
     routed: Refuses("`bypass_default_route = true` permits it"),
     bridged: NO_IP,
     read: TABLES,
     advice: Some(Advice {
         claim: "weir does not follow these default routes of this machine, and would send forwarded packets elsewhere",
-        remedy: "remove what follows the prefix from the route",
+        remedy: "remove the attributes after the prefix from the route",
         permit: Some(Permit {
             key: "bypass_default_route",
             then: "forwarded packets do not take",
@@ -222,13 +227,14 @@ pub static UNFOLLOWED_ROUTE: Kind = Kind {
     name: "routes that are not followed",
     decides: "other routes with a type of service (IPv4) or an encapsulation",
     routed: Warns(
-        "packets take the route without a type of service; by one with an encapsulation they are answered with \"unreachable\"",
+        "packets use the route without a type of service; for a route with an encapsulation, weir answers \"unreachable\"",
     ),
     bridged: NO_IP,
     read: TABLES,
     advice: Some(Advice {
         claim: "weir does not follow these routes of this machine",
-        remedy: "packets take the route without a type of service, and are unreachable by one with an encapsulation",
+        remedy: "packets use the route without a type of service; destinations of a route with an encapsulation are \
+                 unreachable",
         permit: None,
     }),
 };
@@ -242,8 +248,8 @@ pub static FORWARDING_OFF: Kind = Kind {
     bridged: NO_IP,
     read: CONF,
     advice: Some(Advice {
-        claim: "neither weir nor, when it ends, the kernel forwards these packets",
-        remedy: "switch it on if this machine should forward them (`sysctl -w net.ipv4.ip_forward=1`, `net.ipv6.conf.all.forwarding=1`); weir follows at once",
+        claim: "neither weir nor, after weir stops, the kernel forwards these packets",
+        remedy: "enable forwarding if this machine should forward them (`sysctl -w net.ipv4.ip_forward=1`, `net.ipv6.conf.all.forwarding=1`); weir follows immediately",
         permit: None,
     }),
 };
@@ -253,9 +259,9 @@ pub static PATH_MTU: Kind = Kind {
     part: SYSCTL_PART,
     name: "path MTU in forwarding",
     decides: "`ip_forward_use_pmtu`",
-    routed: Warns("learned path MTUs are not used, as is the kernel's default"),
+    routed: Warns("weir does not use learned path MTUs, like the kernel by default"),
     bridged: NO_IP,
-    read: "/proc/sys, every half second",
+    read: "/proc/sys every half second",
     advice: Some(Advice {
         claim: "forwarded packets may be longer than path MTUs that this machine has learned",
         remedy: "set it to 0, the default of the kernel",
@@ -269,12 +275,12 @@ pub static XDP: Kind = Kind {
     name: "XDP programs",
     decides: "native and generic programs at a port: drop, change, redirect",
     routed: Warns(
-        "they act before weir: what they drop or change is dropped and changed; what they send on themselves passes no queue",
+        "they act before weir: their drops and changes apply; frames that they redirect bypass weir's queues",
     ),
     bridged: Warns("as routed"),
     read: SURVEYED,
     advice: Some(Advice {
-        claim: "these XDP programs act before weir, and frames that they send on pass no queue of weir",
+        claim: "these XDP programs act before weir, and frames that they redirect bypass weir's queues",
         remedy: "`ip link set PORT xdp off` removes a program",
         permit: None,
     }),
@@ -284,15 +290,15 @@ pub static XDP: Kind = Kind {
 pub static UPPER: Kind = Kind {
     part: LINKS_PART,
     name: "interfaces on ports",
-    decides: "VLAN, macvlan, ipvlan, MACsec: who gets frames of the interface below",
+    decides: "VLAN, macvlan, ipvlan, MACsec: which interface receives the frames of the lower interface",
     routed: Warns(
         "VLAN and macvlan devices work as before; ipvlan and MACsec devices on a port may receive nothing",
     ),
-    bridged: Warns("what stands on the ports receives nothing"),
+    bridged: Warns("interfaces on the ports receive nothing"),
     read: SURVEYED,
     advice: Some(Advice {
         claim: "these interfaces on ports may receive nothing while weir runs",
-        remedy: "make the interface itself the port, or put it on an interface that is no port",
+        remedy: "make the interface itself the port, or put it on an interface that is not a port",
         permit: None,
     }),
 };
@@ -306,8 +312,8 @@ pub static BRIDGE_FILTER: Kind = Kind {
     bridged: Refuses("weir passes every frame between its ports"),
     read: SURVEYED,
     advice: Some(Advice {
-        claim: "weir passes every frame between its ports, and these settings of the bridge would hold some back",
-        remedy: "switch them off (`ip link set BRIDGE type bridge vlan_filtering 0`, `bridge link set dev PORT isolated off`)",
+        claim: "weir passes every frame between its ports, and these bridge settings would block some",
+        remedy: "disable them (`ip link set BRIDGE type bridge vlan_filtering 0`, `bridge link set dev PORT isolated off`)",
         permit: None,
     }),
 };

@@ -32,21 +32,23 @@ const NOT_READ: &str = "not read";
 pub(super) static OTHERS: [Kind; 30] = [
     plain(
         NETFILTER_PART,
-        "netfilter at the box",
+        "netfilter for the machine's own packets",
         "input, output, egress of a port",
         (
-            Applies("they see what the kernel keeps, and egress also what weir sends"),
-            Applies("egress sees what weir sends"),
+            Applies(
+                "they see packets that the kernel handles; egress also sees packets that weir sends",
+            ),
+            Applies("egress sees packets that weir sends"),
         ),
         NOT_READ,
     ),
     plain(
         NETFILTER_PART,
         "BPF, IPVS and ebtables",
-        "programs and modules at the hooks of forwarded packets that are no chain",
+        "programs and modules, other than chains, at the hooks of forwarded packets",
         (
             Differs(
-                "forwarded packets bypass them; look yourself (`bpftool net`, `ipvsadm`, `ebtables-legacy`)",
+                "forwarded packets bypass them; check for them yourself (`bpftool net`, `ipvsadm`, `ebtables-legacy`)",
             ),
             Differs("as routed"),
         ),
@@ -65,7 +67,7 @@ pub(super) static OTHERS: [Kind; 30] = [
     plain(
         ROUTES_PART,
         "routing tables",
-        "one table after the other: local, main, default; in each the longest prefix",
+        "tables in order: local, main, default; the longest prefix in each",
         (
             Follows("in the kernel's order; other tables need a rule, which is refused"),
             NO_IP,
@@ -76,7 +78,7 @@ pub(super) static OTHERS: [Kind; 30] = [
         ROUTES_PART,
         "route types",
         "unicast, local, broadcast, anycast; blackhole, unreachable, prohibit, throw",
-        (Follows("the ICMP errors are those of the kernel"), NO_IP),
+        (Follows("with the same ICMP errors as the kernel"), NO_IP),
         TABLES,
     ),
     plain(
@@ -84,7 +86,7 @@ pub(super) static OTHERS: [Kind; 30] = [
         "attributes of a route",
         "metric, `pref`, lifetime, `from` (source-specific, IPv6), `mtu`, preferred source",
         (
-            Follows("the preferred source is that of ICMP errors; realms decide nothing here"),
+            Follows("the preferred source is the source of ICMP errors; realms have no effect"),
             NO_IP,
         ),
         TABLES,
@@ -92,7 +94,7 @@ pub(super) static OTHERS: [Kind; 30] = [
     plain(
         ROUTES_PART,
         "next-hop objects",
-        "single ones, groups and resilient groups, blackholes; weights; dead or without carrier; onlink",
+        "single next hops, groups and resilient groups, blackholes; weights; dead or without carrier; onlink",
         (
             Follows(
                 "objects for a bridge's table (`fdb`) count as unreachable; buckets of a resilient group are chosen by weight",
@@ -113,17 +115,17 @@ pub(super) static OTHERS: [Kind; 30] = [
         "multicast routes",
         "`mc_forwarding`, the daemon of a multicast router",
         (
-            Applies("multicast stays with the kernel, and passes no queue of weir"),
-            Applies("multicast passes like every frame"),
+            Applies("the kernel handles multicast, which bypasses weir's queues"),
+            Applies("multicast is forwarded like every frame"),
         ),
         NOT_READ,
     ),
     plain(
         IPSEC_PART,
-        "IPsec for the box itself",
-        "policies in, of sockets and of XFRM interfaces; states",
+        "IPsec for the machine itself",
+        "`in` policies, policies of sockets and XFRM interfaces; states",
         (
-            Applies("the kernel keeps packets to and from the box"),
+            Applies("the kernel handles packets to and from the machine"),
             NO_IP,
         ),
         NOT_READ,
@@ -131,10 +133,10 @@ pub(super) static OTHERS: [Kind; 30] = [
     plain(
         CONTROL_PART,
         "qdiscs and tc egress filters",
-        "queue, pace, drop and redirect what leaves a port",
+        "queue, pace, drop and redirect packets that leave a port",
         (
-            Applies("weir's frames pass them behind its queue"),
-            Applies("weir's frames pass them behind its queue"),
+            Applies("weir's frames pass them after its queue"),
+            Applies("weir's frames pass them after its queue"),
         ),
         NOT_READ,
     ),
@@ -153,7 +155,7 @@ pub(super) static OTHERS: [Kind; 30] = [
         "MTU of an interface",
         "the largest packet",
         (
-            Follows("the least of route, family and interface counts"),
+            Follows("the minimum of route, family and interface applies"),
             Applies("the device refuses longer frames"),
         ),
         TABLES,
@@ -163,10 +165,12 @@ pub(super) static OTHERS: [Kind; 30] = [
         "offloads of a port",
         "checksums, TSO, GSO, GRO, LRO",
         (
-            Follows("completed or cut as behind a wire; LRO is switched off at the ports"),
+            Follows(
+                "checksums are completed and packets segmented as on a wire; LRO is disabled at the ports",
+            ),
             Follows("as routed"),
         ),
-        "ethtool, at the opening of a port",
+        "ethtool, when a port opens",
     ),
     plain(
         LINKS_PART,
@@ -180,7 +184,7 @@ pub(super) static OTHERS: [Kind; 30] = [
     ),
     plain(
         LINKS_PART,
-        "ARP switched off",
+        "ARP disabled",
         "a port with `arp off` or `protodown`",
         (
             Differs("a next hop needs a permanent neighbour entry"),
@@ -194,9 +198,9 @@ pub(super) static OTHERS: [Kind; 30] = [
         "WireGuard, PPP, GRE, VXLAN, L2TP, MPLS to another interface",
         (
             Differs(
-                "only Ethernet interfaces are ports; a route to another one counts as a route past the ports",
+                "only Ethernet interfaces can be ports; a route to another interface counts as a route past the ports",
             ),
-            Without("frames pass as they are"),
+            Without("frames pass unchanged"),
         ),
         TABLES,
     ),
@@ -205,7 +209,9 @@ pub(super) static OTHERS: [Kind; 30] = [
         "PPPoE and MPLS in a frame",
         "the flow of a packet inside",
         (
-            Applies("PPPoE to the box stays with the kernel; MPLS is dropped as `not-ip`"),
+            Applies(
+                "the kernel handles PPPoE to the machine; MPLS is dropped with reason `not-ip`",
+            ),
             Differs("all frames between two MAC addresses are one flow"),
         ),
         NOT_READ,
@@ -216,7 +222,8 @@ pub(super) static OTHERS: [Kind; 30] = [
         "`rp_filter`, `accept_local`, `src_valid_mark`",
         (
             Follows(
-                "`rp_filter`, or the port's `source_check`; packets from the box's own addresses are always dropped",
+                "`rp_filter`, or the port's `source_check`; packets from the machine's own addresses are always \
+                 dropped",
             ),
             NO_IP,
         ),
@@ -226,7 +233,7 @@ pub(super) static OTHERS: [Kind; 30] = [
         SYSCTL_PART,
         "links without carrier",
         "`ignore_routes_with_linkdown`",
-        (Follows("such next hops are not used"), NO_IP),
+        (Follows("next hops on these links are not used"), NO_IP),
         CONF,
     ),
     plain(
@@ -234,7 +241,7 @@ pub(super) static OTHERS: [Kind; 30] = [
         "choice of a next hop",
         "`fib_multipath_hash_policy`, `fib_multipath_use_neigh`",
         (
-            Differs("weir's hash is its own, over addresses and ports"),
+            Differs("weir has its own hash over addresses and ports"),
             NO_IP,
         ),
         NOT_READ,
@@ -244,24 +251,24 @@ pub(super) static OTHERS: [Kind; 30] = [
         "directed broadcasts",
         "`bc_forwarding`",
         (
-            Applies("broadcasts stay with the kernel, and pass no queue of weir"),
+            Applies("the kernel handles broadcasts, which bypass weir's queues"),
             NO_IP,
         ),
         NOT_READ,
     ),
     plain(
         SYSCTL_PART,
-        "answers for others",
+        "proxy ARP and NDP",
         "`proxy_arp`, `proxy_ndp`",
         (
-            Applies("ARP and neighbour discovery stay with the kernel"),
+            Applies("the kernel handles ARP and neighbour discovery"),
             NO_IP,
         ),
         NOT_READ,
     ),
     plain(
         SYSCTL_PART,
-        "odd addresses",
+        "unusual addresses",
         "`route_localnet`, `drop_unicast_in_l2_multicast`",
         (
             Differs("127.0.0.0/8 is never forwarded, nor is a unicast packet in a multicast frame"),
@@ -275,7 +282,7 @@ pub(super) static OTHERS: [Kind; 30] = [
         "`accept_source_route`, `seg6_enabled`, `rpl_seg_enabled`, `ioam6_enabled`",
         (
             Differs(
-                "packets to the box with such a header are the kernel's; IPv4 source routes are dropped",
+                "the kernel handles packets to the machine with such a header; IPv4 source routes are dropped",
             ),
             NO_IP,
         ),
@@ -294,7 +301,7 @@ pub(super) static OTHERS: [Kind; 30] = [
         "addresses with scope and flags, `icmp_errors_use_inbound_ifaddr`, `use_oif_addrs_only`",
         (
             Follows(
-                "the address that the route back to the sender chooses; `ip addrlabel` and `use_tempaddr` do not count",
+                "the source address of the route back to the sender; `ip addrlabel` and `use_tempaddr` have no effect",
             ),
             NO_IP,
         ),
@@ -304,14 +311,17 @@ pub(super) static OTHERS: [Kind; 30] = [
         SYSCTL_PART,
         "limits of ICMP",
         "`icmp_ratelimit`, `icmp_ratemask`, `icmp.ratelimit`",
-        (Differs("weir's limits are its own"), NO_IP),
+        (Differs("weir has its own limits"), NO_IP),
         NOT_READ,
     ),
     plain(
         SYSCTL_PART,
-        "packets of the box itself",
+        "packets of the machine itself",
         "`ip_default_ttl`, `ip_local_port_range`, connection tracking, IPVS at input",
-        (Applies("weir forwards only what is not the box's"), NO_IP),
+        (
+            Applies("the kernel handles these packets; weir only forwards"),
+            NO_IP,
+        ),
         NOT_READ,
     ),
     plain(
@@ -320,7 +330,7 @@ pub(super) static OTHERS: [Kind; 30] = [
         "which ports of a bridge pass a frame",
         (
             Without("a port is not in a bridge"),
-            Differs("two ports are a wire: everything passes, BPDUs too"),
+            Differs("two ports act as a wire: all frames pass, including BPDUs"),
         ),
         NOT_READ,
     ),

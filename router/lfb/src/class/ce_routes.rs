@@ -11,7 +11,7 @@ pub(crate) static CE_ROUTES: Block = Block {
     class: Class {
         name: NAME,
         id: 0x00F7_0130,
-        about: "routes of a control element: how many the kernel must have, and which of them it lacks",
+        about: "routes written by a control element, and the routes that the kernel lacks",
         metric: Some("ce_routes"),
         components: &components::<Routes, { COLUMNS.len() }>(COLUMNS),
         events: EVENTS,
@@ -45,7 +45,7 @@ const EVENTS: &[Event] = &[
     Event {
         id: 1,
         name: "missing_changed",
-        about: "The kernel lacks another number of routes.",
+        about: "The number of missing routes changed.",
         target: "missing",
         condition: Condition::Changed,
         reports: REPORT,
@@ -72,22 +72,22 @@ const COLUMNS: &[Column<Routes>] = &[
         .shown(&[Cell::new("WANTED")])
         .read(|routes| routes.wanted.into()),
     component(2, "missing", NUMBER, "0")
-        .about("Routes of these that the kernel lacks now.")
+        .about("Routes that the kernel lacks now.")
         .shown(&[Cell::new("MISSING")])
         .read(|routes| routes.missing.into()),
     component(3, "lost", COUNTER, "2")
         .about(
-            "Routes that the kernel has lost: with an interface, or because another program removed or replaced them.",
+            "Routes lost from the kernel, with their interface or because another program removed or replaced them.",
         )
         .shown(&[Cell::new("LOST").since_start()])
         .read(|routes| routes.lost.into()),
     component(4, "restored", COUNTER, "2")
-        .about("Lost routes that were installed again.")
+        .about("Lost routes that were reinstalled.")
         .shown(&[Cell::new("RESTORED").since_start()])
         .read(|routes| routes.restored.into()),
     component(5, "first", TEXT, "route 10.0.0.0/8: interface eth1 is down or absent")
         .varying()
-        .about("The first route that the kernel lacks, and why; empty if it has all of them.")
+        .about("First missing route, and the cause; empty if no route is missing.")
         .shown(&[Cell::new("FIRST MISSING")])
         .read(|routes| routes.first.as_str().into()),
 ];

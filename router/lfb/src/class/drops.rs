@@ -11,7 +11,7 @@ pub(super) static DROPS: Block = Block {
     class: Class {
         name: "drops",
         id: 0x00F7_0108,
-        about: "dropped packets, by reason, most first",
+        about: "dropped packets, by reason, most frequent first",
         key: &["reason"],
         metric: Some("dropped"),
         silent: || {
@@ -21,8 +21,8 @@ pub(super) static DROPS: Block = Block {
         },
         components: &components::<Ended, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {
-            head: "`weir describe REASON` says what usually causes a reason, and what to do about it.",
-            empty: "Nothing was dropped.",
+            head: "`weir describe REASON` explains the usual causes of a reason and the remedies.",
+            empty: "No packets were dropped.",
             ..Layout::PLAIN
         },
         ..Class::PLAIN
@@ -60,13 +60,12 @@ fn ended(plane: &Plane) -> Vec<Ended> {
 
 const COLUMNS: &[Column<Ended>] = &[
     component(1, "reason", TEXT, "queue-full")
-        .about("Name of the reason; it never changes.")
+        .about("Stable name of the reason.")
         .shown(&[Cell::new("REASON")])
         .read(|ended| ended.reason.name().into()),
     component(2, "loss", FLAG, "true")
         .about(
-            "Whether a packet was lost by it (a copy of what the kernel handles itself is no \
-             loss).",
+            "Whether the reason is a loss; dropping a copy of a packet that the kernel handles is not a loss.",
         )
         .shown(&[Cell::new("LOSS")])
         .read(|ended| ended.reason.is_loss().into()),
@@ -79,7 +78,7 @@ const COLUMNS: &[Column<Ended>] = &[
         ])
         .read(|ended| ended.count.into()),
     component(4, "meaning", TEXT, "The queue was full.")
-        .about("The reason in a sentence.")
+        .about("The reason as a sentence.")
         .shown(&[Cell::new("MEANING")])
         .read(|ended| ended.reason.sentence().into()),
 ];

@@ -45,14 +45,14 @@ impl Row for Counted {
 
 const COLUMNS: &[Column<Counted>] = &[
     component(20, "received", COUNT, "")
-        .about("Packets with an FPF header that came in, from tunnels included.")
+        .about("Received packets with an FPF header, including packets from tunnels.")
         .shown(&[
             Cell::new("IN").of("packets").since_start(),
             Cell::new("IN PKT/S").of("packets").form(Form::PerSecond),
         ])
         .read(|all| all.stats.received.into()),
     component(21, "forwarded", COUNT, "")
-        .about("Packets that left for a next FE.")
+        .about("Packets forwarded to a next FE.")
         .shown(&[
             Cell::new("FORWARDED").of("packets").since_start(),
             Cell::new("FORWARDED PKT/S")
@@ -65,65 +65,67 @@ const COLUMNS: &[Column<Counted>] = &[
         .shown(&[Cell::new("ENCAPSULATED").of("packets").since_start()])
         .read(|all| all.stats.encapsulated.into()),
     component(23, "decapsulated", COUNT, "")
-        .about("Packets whose FPF header was taken off.")
+        .about("Packets whose FPF header was removed.")
         .shown(&[Cell::new("DECAPSULATED").of("packets").since_start()])
         .read(|all| all.stats.decapsulated.into()),
     component(24, "created", COUNT, "")
-        .about("Copies that multicast made of packets, and packets that coding and segments added.")
+        .about("Copies made by multicast, and packets added by coding and segmentation.")
         .shown(&[Cell::new("COPIES").of("packets").since_start()])
         .read(|all| all.stats.created.into()),
     component(25, "expired", COUNTER, "3")
-        .about("Encapsulations that ended because no packet matched them for their time-out, those of classes included.")
+        .about("Encapsulations that expired because no packet matched them within their timeout, including those of \
+                classes.")
         .shown(&[Cell::new("EXPIRED").since_start()])
         .read(|all| (all.expired + all.classes.ended.expired).into()),
     component(26, "inspected", PACKET_COUNTER, "12")
-        .about("First packets of flows that were copied for the classifier.")
+        .about("First packets of flows that were copied to the classifier.")
         .shown(&[Cell::new("INSPECTED").since_start()])
         .read(|all| all.classes.copied.into()),
     component(27, "uninspected", PACKET_COUNTER, "0")
-        .about("Packets that the classifier should have seen, and that were not copied because it was late; they were forwarded.")
+        .about("Packets forwarded without a copy to the classifier because the classifier had fallen behind.")
         .shown(&[Cell::new("UNINSPECTED").since_start()])
         .read(|all| all.classes.lost.into()),
     component(28, "followed", NUMBER, "150")
-        .about("Flows that the classifier follows now.")
+        .about("Flows that the classifier tracks now.")
         .shown(&[Cell::new("FLOWS FOLLOWED")])
         .read(|all| all.classes.followed.into()),
     component(29, "displaced", COUNTER, "0")
-        .about("Flows that left their class to make room for others, because they were silent for a second.")
+        .about("Flows removed from their class to make room for others, after one second without packets.")
         .read(|all| all.classes.ended.displaced.into()),
     component(30, "unclassified", COUNTER, "0")
-        .about("Flows of a class that stayed on the routes, because `classifier_flows` others were in use.")
+        .about("Flows of a class that stayed on the IP routes because the limit `classifier_flows` was reached.")
         .read(|all| all.classes.ended.refused.into()),
     component(31, "repaired", PACKET_COUNTER, "0")
-        .about("Packets that rules with `xor-decode` repaired.")
+        .about("Packets recovered by rules with `xor-decode`.")
         .shown(&[Cell::new("REPAIRED")])
         .read(|all| all.stats.repaired.into()),
     component(32, "segmented", PACKET_COUNTER, "0")
-        .about("Packets that rules with `segment` cut into segments.")
+        .about("Packets split into segments by rules with `segment`.")
         .shown(&[Cell::new("SEGMENTED")])
         .read(|all| all.stats.segmented.into()),
     component(33, "reassembled", PACKET_COUNTER, "0")
-        .about("Packets that rules with `reassemble` put together.")
+        .about("Packets reassembled by rules with `reassemble`.")
         .shown(&[Cell::new("REASSEMBLED")])
         .read(|all| all.stats.reassembled.into()),
     component(34, "cache_hits", PACKET_COUNTER, "0")
-        .about("Interests that rules with `cache` answered.")
+        .about("Interests answered by rules with `cache`.")
         .shown(&[Cell::new("CACHE HITS")])
         .read(|all| all.stats.cache.hits.into()),
     component(35, "cache_misses", PACKET_COUNTER, "0")
-        .about("Interests that went on because their chunk was not in the cache.")
+        .about("Interests forwarded because their chunk was not in the cache.")
         .shown(&[Cell::new("CACHE MISSES")])
         .read(|all| all.stats.cache.misses.into()),
     component(36, "cache_stored", COUNTER, "0")
-        .about("Chunks that rules with `cache` stored.")
+        .about("Chunks stored by rules with `cache`.")
         .shown(&[Cell::new("CACHE STORED")])
         .read(|all| all.stats.cache.stored.into()),
     component(37, "cache_evicted", COUNTER, "0")
-        .about("Chunks that left a full cache to make room for others.")
+        .about("Chunks evicted from a full cache.")
         .shown(&[Cell::new("CACHE EVICTED")])
         .read(|all| all.stats.cache.evicted.into()),
     component(38, "cache_refused", PACKET_COUNTER, "0")
-        .about("Data that a cache did not store: nobody had asked for them there, or they were longer than all of it.")
+        .about("Data that a cache did not store because no interest requested it there or it was larger than the \
+                cache.")
         .shown(&[Cell::new("CACHE REFUSED")])
         .read(|all| all.stats.cache.refused.into()),
 ];
@@ -169,14 +171,14 @@ pub(super) static ENCAPSULATIONS: Block = Block {
     class: Class {
         name: "fpf_encapsulations",
         id: 0x00F7_0005,
-        about: "packets that get a header of flexible packet forwarding at this router, and their paths",
+        about: "packets that get an FPF header at this router, and their paths",
         key: &["name"],
         has_instances: true,
         parameters: Part::Encapsulation.parameters(),
         metric: Some("fpf_encapsulation"),
         components: &components::<Encapsulated, { ENCAPSULATED.len() }>(ENCAPSULATED),
         layout: Layout {
-            empty: "No packet gets an FPF header here.",
+            empty: "No encapsulations are configured.",
             ..Layout::PLAIN
         },
         ..Class::PLAIN
@@ -204,15 +206,15 @@ const ENCAPSULATED: &[Column<Encapsulated>] = &[
         ])
         .read(|in_force| in_force.listed.hits.into()),
     component(21, "policed", COUNT, "")
-        .about("Packets dropped because they were beyond the rate of `police`.")
+        .about("Packets dropped because they exceeded the rate `police`.")
         .shown(&[Cell::new("POLICED").of("packets").since_start()])
         .read(|in_force| in_force.listed.policed.into()),
     component(22, "overflowed", COUNT, "")
-        .about("Packets dropped because they were beyond the rate of `shape`, and `shape_limit` packets waited already.")
+        .about("Packets dropped because `shape_limit` packets were already waiting for the rate `shape`.")
         .shown(&[Cell::new("OVERFLOWED").of("packets").since_start()])
         .read(|in_force| in_force.queue.dropped.into()),
     component(23, "waiting", HELD, "")
-        .about("Packets that wait for the rate of `shape` now.")
+        .about("Packets waiting for the rate `shape` now.")
         .shown(&[Cell::new("WAITING").of("packets")])
         .read(|in_force| in_force.queue.waiting.into()),
 ];
@@ -221,14 +223,14 @@ pub(super) static CLASSES: Block = Block {
     class: Class {
         name: "fpf_classes",
         id: 0x00F7_0006,
-        about: "flows that get a header of flexible packet forwarding because of what they carry, by class",
+        about: "flows that get an FPF header because of their protocol or server name, by class",
         key: &["name"],
         has_instances: true,
         parameters: Part::Class.parameters(),
         metric: Some("fpf_class"),
         components: &components::<OfClass, { OF_CLASS.len() }>(OF_CLASS),
         layout: Layout {
-            empty: "There are no classes of flows here.",
+            empty: "No classes of flows are configured.",
             ..Layout::PLAIN
         },
         ..Class::PLAIN
@@ -248,11 +250,11 @@ const OF_CLASS: &[Column<OfClass>] = &[
         .shown(&[Cell::new("NAME")])
         .read(|class| class.name.as_str().into()),
     component(20, "flows", NUMBER, "12")
-        .about("Flows that follow its paths now.")
+        .about("Flows that follow the paths of the class now.")
         .shown(&[Cell::new("FLOWS")])
         .read(|class| u64::from(class.flows).into()),
     component(21, "classified", COUNTER, "150")
-        .about("Flows that the classifier has found.")
+        .about("Flows that the classifier assigned to the class.")
         .shown(&[Cell::new("CLASSIFIED").since_start()])
         .read(|class| class.classified.into()),
     component(22, "count", COUNT, "")
@@ -264,7 +266,7 @@ const OF_CLASS: &[Column<OfClass>] = &[
         ])
         .read(|class| class.hits.into()),
     component(23, "policed", COUNT, "")
-        .about("Packets dropped because their flow was beyond the rate of `police`.")
+        .about("Packets dropped because their flow exceeded the rate `police`.")
         .shown(&[Cell::new("POLICED").of("packets").since_start()])
         .read(|class| class.policed.into()),
 ];

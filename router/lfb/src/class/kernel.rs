@@ -8,19 +8,19 @@ pub(super) static KERNEL: Block = Block {
     class: Class {
         name: "kernel",
         id: 0x00F7_0122,
-        about: "kernel state of this machine that the router refuses or warns of",
+        about: "kernel state of this machine that the router refuses or warns about",
         key: &["kind", "what"],
         components: &components::<FoundRow, { COLUMNS.len() }>(COLUMNS),
         events: &[Event {
             id: 1,
             name: "state_appeared",
-            about: "The kernel has state that the router refuses or warns of and that did not exist at the start.",
+            about: "State that the router refuses or warns about appeared in the kernel.",
             target: "",
             condition: Condition::Created,
             reports: &["kind", "what", "refused"],
         }],
         layout: Layout {
-            empty: "The kernel of this machine has nothing that the router refuses or warns of.",
+            empty: "This machine's kernel has no state that the router refuses or warns about.",
             ..Layout::PLAIN
         },
         ..Class::PLAIN
@@ -49,7 +49,7 @@ impl Row for FoundRow {
 
 const COLUMNS: &[Column<FoundRow>] = &[
     component(1, "kind", TEXT, "policy rules")
-        .about("Kind of state: docs/router.md lists them.")
+        .about("Kind of state; docs/router.md lists the kinds.")
         .shown(&[Cell::new("KIND")])
         .read(|found| found.kind.into()),
     component(
@@ -58,15 +58,16 @@ const COLUMNS: &[Column<FoundRow>] = &[
         TEXT,
         "IPv4 rule 5270: from all lookup 52",
     )
-    .about("Its name and place, as the tools of the machine show them.")
+    .about("Name and location of the state, as the machine's tools show them.")
     .shown(&[Cell::new("WHAT")])
     .read(|found| found.what.as_str().into()),
     component(3, "refused", FLAG, "true")
-        .about("Whether the router refuses to forward beside it; false: a warning, or permitted by a key.")
+        .about("Whether the router refuses to forward because of it; false: only a warning, or permitted by a \
+                configuration key.")
         .shown(&[Cell::new("REFUSED")])
         .read(|found| found.refused.into()),
     component(4, "at_start", FLAG, "false")
-        .about("Whether it existed when the router started.")
+        .about("Whether the state existed when the router started.")
         .shown(&[Cell::new("AT START")])
         .read(|found| found.at_start.into()),
 ];

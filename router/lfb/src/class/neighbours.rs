@@ -13,11 +13,11 @@ pub(super) static NEIGHBOURS: Block = Block {
     class: Class {
         name: "neighbours",
         id: 0x00F7_0107,
-        about: "the neighbours, and the packets that wait for them",
+        about: "neighbours, and packets waiting for their answers",
         key: &["interface", "address"],
         components: &components::<Neighbour, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {
-            empty: "No neighbour is known yet: the kernel asks when the first packet for one comes.",
+            empty: "No neighbours yet: the kernel resolves a neighbour when the first packet for it arrives.",
             ..Layout::PLAIN
         },
         ..Class::PLAIN
@@ -64,20 +64,20 @@ pub(super) fn interface_name(tables: &Tables, number: u32) -> String {
 
 const COLUMNS: &[Column<Neighbour>] = &[
     component(1, "address", TEXT, "192.0.2.1")
-        .about("Its address.")
+        .about("Address of the neighbour.")
         .shown(&[Cell::new("ADDRESS")])
         .read(|neighbour| neighbour.address.to_string().into()),
     component(2, "interface", TEXT, "eth1")
-        .about("Interface that it is on.")
+        .about("Interface of the neighbour.")
         .shown(&[Cell::new("INTERFACE")])
         .read(|neighbour| neighbour.interface.as_str().into()),
     component(3, "mac", TEXT, "02:00:00:00:00:01")
         .optional()
-        .about("Its MAC address; null if it did not answer.")
+        .about("MAC address of the neighbour; null if it did not answer.")
         .shown(&[Cell::new("MAC").or("no answer")])
         .read(|neighbour| neighbour.mac.as_ref().map(mac::shown).into()),
     component(4, "waiting", PACKETS, "0")
-        .about("Packets that wait for its answer.")
+        .about("Packets waiting for the neighbour's answer.")
         .shown(&[Cell::new("WAITING PACKETS")])
         .read(|neighbour| neighbour.waiting.into()),
 ];

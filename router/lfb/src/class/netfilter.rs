@@ -8,19 +8,19 @@ pub(super) static NETFILTER: Block = Block {
     class: Class {
         name: "netfilter",
         id: 0x00F7_0109,
-        about: "chains of this machine's netfilter rules that transit bypasses",
+        about: "netfilter chains of this machine that forwarded packets bypass",
         key: &["family", "table", "chain"],
         components: &components::<BypassedRow, { COLUMNS.len() }>(COLUMNS),
         events: &[Event {
             id: 1,
             name: "rules_appeared",
-            about: "The machine has rules that transit bypasses and that were not there at the start.",
+            about: "Netfilter rules that forwarded packets bypass appeared on the machine.",
             target: "",
             condition: Condition::Created,
             reports: &["family", "table", "chain"],
         }],
         layout: Layout {
-            empty: "Transit bypasses no netfilter rules of this machine.",
+            empty: "Forwarded packets bypass no netfilter rules of this machine.",
             ..Layout::PLAIN
         },
         ..Class::PLAIN
@@ -55,11 +55,11 @@ impl Row for BypassedRow {
 
 const COLUMNS: &[Column<BypassedRow>] = &[
     component(1, "family", TEXT, "inet")
-        .about("Family of nf_tables, or `iptables` or `ip6tables` for legacy tables.")
+        .about("nf_tables family, or `iptables` or `ip6tables` for legacy tables.")
         .shown(&[Cell::new("FAMILY")])
         .read(|chain| chain.family.as_str().into()),
     component(2, "table", TEXT, "filter")
-        .about("Name of its table.")
+        .about("Name of the table.")
         .shown(&[Cell::new("TABLE")])
         .read(|chain| chain.table.as_str().into()),
     component(3, "chain", TEXT, "forward")
@@ -71,15 +71,15 @@ const COLUMNS: &[Column<BypassedRow>] = &[
         .shown(&[Cell::new("HOOK")])
         .read(|chain| chain.hook.as_str().into()),
     component(5, "has_rules", FLAG, "true")
-        .about("Whether it has rules.")
+        .about("Whether the chain has rules.")
         .shown(&[Cell::new("RULES")])
         .read(|chain| chain.has_rules.into()),
     component(6, "policy_drop", FLAG, "true")
-        .about("Whether its policy is drop.")
+        .about("Whether the policy of the chain is drop.")
         .shown(&[Cell::new("POLICY DROP")])
         .read(|chain| chain.policy_drop.into()),
     component(7, "at_start", FLAG, "false")
-        .about("Whether it existed when the router started.")
+        .about("Whether the chain existed when the router started.")
         .shown(&[Cell::new("AT START")])
         .read(|chain| chain.at_start.into()),
 ];

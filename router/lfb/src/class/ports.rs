@@ -16,7 +16,7 @@ pub(crate) static PORTS: Block = Block {
     class: Class {
         name: "ports",
         id: 0x00F7_0102,
-        about: "the ports and their links: state, rate, what they received and sent",
+        about: "ports and their links: state, rate, received and sent frames",
         key: &["port"],
         has_instances: true,
         parameters: port::PARAMETERS,
@@ -27,7 +27,7 @@ pub(crate) static PORTS: Block = Block {
             totals_apart: true,
             beside: Some((
                 "netfilter",
-                "Chains of this machine's netfilter rules that transit bypasses: {} (`weir show netfilter`).",
+                "Netfilter chains of this machine that forwarded packets bypass: {} (`weir show netfilter`).",
             )),
             ..Layout::PLAIN
         },
@@ -53,7 +53,7 @@ const EVENTS: &[Event] = &[
     Event {
         id: 1,
         name: "carrier_lost",
-        about: "The link stopped working.",
+        about: "The link lost its carrier.",
         target: "carrier",
         condition: Condition::BecomesEqualTo, // false, the default of the threshold
         reports: &["port"],
@@ -61,7 +61,7 @@ const EVENTS: &[Event] = &[
     Event {
         id: 2,
         name: "carrier_found",
-        about: "The link works again.",
+        about: "The link has its carrier again.",
         target: "carrier",
         condition: Condition::GreaterThan, // false
         reports: &["port"],
@@ -69,7 +69,7 @@ const EVENTS: &[Event] = &[
     Event {
         id: 3,
         name: "interface_renamed",
-        about: "The interface has another name; the port follows it.",
+        about: "The interface was renamed; the port follows it.",
         target: "interface",
         condition: Condition::Changed,
         reports: &["port", "interface"],
@@ -77,7 +77,7 @@ const EVENTS: &[Event] = &[
     Event {
         id: 4,
         name: "interface_gone",
-        about: "The interface does not exist any more; the port waits for it.",
+        about: "The interface no longer exists; the port waits for it to return.",
         target: "present",
         condition: Condition::BecomesEqualTo, // false
         reports: &["port", "interface"],
@@ -85,7 +85,7 @@ const EVENTS: &[Event] = &[
     Event {
         id: 5,
         name: "interface_back",
-        about: "The interface exists again; the port forwards.",
+        about: "The interface exists again; the port resumes forwarding.",
         target: "present",
         condition: Condition::GreaterThan, // false
         reports: &["port", "interface"],
@@ -119,7 +119,7 @@ fn ports<'a>(plane: &'a Plane, devices: &'a [Device]) -> impl Iterator<Item = Po
 
 const COLUMNS: &[Column<PortRow>] = &[
     component(1, "port", TEXT, "wan")
-        .about("Name in the configuration.")
+        .about("Name of the port in the configuration.")
         .shown(&[Cell::new("PORT")])
         .read(|port| port.slot.name.as_str().into()),
     component(2, "interface", TEXT, "eth1")
@@ -135,10 +135,10 @@ const COLUMNS: &[Column<PortRow>] = &[
             (false, _) => "down".into(),
         }),
     component(3, "up", FLAG, "true")
-        .about("Whether the interface is switched on and the device works.")
+        .about("Whether the interface is administratively up and the device works.")
         .read(|port| port.up.into()),
     component(4, "carrier", FLAG, "true")
-        .about("Whether the link works: a cable with a device at its other end.")
+        .about("Whether the link has a carrier: a cable with a working device at the other end.")
         .read(|port| port.carrier.into()),
     component(5, "rate_bps", RATE_BPS, "95000000")
         .optional()
@@ -158,15 +158,15 @@ const COLUMNS: &[Column<PortRow>] = &[
         .shown(OUT)
         .read(|port| port.slot.sent().into()),
     component(9, "charged", COUNT, "")
-        .about("Frames of the kernel itself, which count towards the rate of the port.")
-        .shown(&[Cell::new("KERNEL'S OWN").of("packets").since_start()])
+        .about("Frames sent by the kernel itself, which count towards the rate of the port.")
+        .shown(&[Cell::new("LOCAL SENT").of("packets").since_start()])
         .read(|port| port.slot.charged.into()),
     component(10, "local_dropped", COUNT, "")
         .about(
-            "Frames of the kernel itself that were dropped: beyond the share of the port that \
-             the box's own packets have (`local_share`).",
+            "Frames of the kernel itself that were dropped because they exceeded the machine's own share of the port \
+             (`local_share`).",
         )
-        .shown(&[Cell::new("OWN DROPPED").of("packets").since_start()])
+        .shown(&[Cell::new("LOCAL DROPPED").of("packets").since_start()])
         .read(|port| port.device.local_dropped.into()),
     component(11, "missed", PACKET_COUNTER, "0")
         .about("Frames lost because the receive ring was full.")
@@ -191,10 +191,10 @@ const COLUMNS: &[Column<PortRow>] = &[
         .read(|port| port.interface.is_some().into()),
     component(17, "charge", TEXT, "+24 B, at least 84 B")
         .varying()
-        .about("What a frame takes of the rate beside its layer-2 length (`overhead`, `mpu`, `framing`).")
-        .shown(&[Cell::new("FRAME ON WIRE")])
+        .about("Bytes that a frame takes of the rate beyond its layer-2 length (`overhead`, `mpu`, `framing`).")
+        .shown(&[Cell::new("WIRE OVERHEAD")])
         .read(|port| port.slot.port.link().framing.to_string().into()),
     component(18, "on_wire", BYTE_COUNTER, "0")
-        .about("Bytes on the wire, by `charge`: of frames sent, and of the kernel's own.")
+        .about("Bytes on the wire, including `charge`, of sent frames and of the kernel's own frames.")
         .read(|port| port.slot.on_the_wire().into()),
 ];

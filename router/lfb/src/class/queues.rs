@@ -22,7 +22,7 @@ pub static QUEUES: Block = Block {
     class: Class {
         name: "queues",
         id: 0x00F7_0103,
-        about: "the queue discipline of each port: what it took, dropped, marked and holds, and its gauges",
+        about: "the queue discipline of each port: received, sent, dropped, marked and queued packets, and gauges",
         key: &["port"],
         has_instances: true,
         metric: Some("queue"),
@@ -49,7 +49,7 @@ const EVENTS: &[Event] = &[
     Event {
         id: 1,
         name: "backlog_changed",
-        about: "The queue holds another number of packets or bytes. Subscribe with an interval.",
+        about: "The backlog of the queue changed. Subscribe with an interval.",
         target: "backlog",
         condition: Condition::Changed,
         reports: SAMPLE,
@@ -117,7 +117,7 @@ const COLUMNS: &[Column<QueueRow>] = &[
         .read(|slot| slot.name.as_str().into()),
     component(2, "discipline", TEXT, "fq_codel")
         .settable()
-        .about("Kind of discipline; another one begins with its defaults.")
+        .about("Kind of discipline; a new kind starts with its defaults.")
         .shown(&[Cell::new("DISCIPLINE")])
         .read(|slot| slot.port.queue().spec().kind().into()),
     component(
@@ -127,8 +127,8 @@ const COLUMNS: &[Column<QueueRow>] = &[
         "limit=10240, target_s=0.005, quantum_bytes=1514, ecn=true",
     )
     .about(
-        "Its parameters. What has a unit has it in its name: `target_s`, `quantum_bytes`, \
-             `rate_bps`.",
+        "Parameters of the discipline; a parameter with a unit has it in its name: `target_s`, `quantum_bytes`, \
+         `rate_bps`.",
     )
     .read(|slot| {
         Value::Struct(
@@ -160,7 +160,7 @@ const COLUMNS: &[Column<QueueRow>] = &[
         .read(|slot| slot.port.queue().ledger().dropped.into()),
     component(10, "dropped_ratio", RATIO, "0.0067")
         .optional()
-        .about("Dropped packets as a share of the offered ones; null if none was offered.")
+        .about("Dropped packets as a share of offered packets; null if none were offered.")
         .shown(&[Cell::new("DROPPED").since_start()])
         .read(|slot| {
             let ledger = slot.port.queue().ledger();
@@ -173,8 +173,8 @@ const COLUMNS: &[Column<QueueRow>] = &[
     component(8, "backlog", HELD, "")
         .about("Packets in the queue now.")
         .shown(&[
-            Cell::new("HELD PACKETS").of("packets"),
-            Cell::new("HELD BYTES").of("bytes"),
+            Cell::new("QUEUED PACKETS").of("packets"),
+            Cell::new("QUEUED BYTES").of("bytes"),
         ])
         .read(|slot| slot.port.queue().backlog().into()),
     component(
@@ -197,7 +197,7 @@ const COLUMNS: &[Column<QueueRow>] = &[
         Value::Struct(gauges.into_iter().map(gauge).collect())
     }),
     component(12, "delay_s", TIMES, "")
-        .about("Time that the sent packets had been in the queue.")
+        .about("Queue delay of sent packets.")
         .read(|slot| {
             let [mut all, heavy] = slot.port.delays();
             all.add(&heavy);
@@ -205,15 +205,15 @@ const COLUMNS: &[Column<QueueRow>] = &[
         }),
     component(13, "light_delay_s", TIMES, "")
         .about(
-            "Time that sent packets of light traffic had been in the queue: of flows within their share. A discipline \
-             that does not know heavy flows counts all packets here.",
+            "Queue delay of sent packets of light traffic: flows within their share. A discipline that does not \
+             identify heavy flows counts all packets here.",
         )
         .read(|slot| times(&slot.port.delays()[0])),
     component(14, "heavy_delay_s", TIMES, "")
-        .about("Time that sent packets of flows that want more than their share, and are held back, had been in the queue.")
+        .about("Queue delay of sent packets of heavy flows, which offer more than their share and are backlogged.")
         .read(|slot| times(&slot.port.delays()[1])),
     component(11, "knows_flows", FLAG, "false")
         .capability()
-        .about("Whether the discipline knows single flows, which `weir show flows` or `weir show hogs` lists.")
+        .about("Whether the discipline tracks individual flows, which `weir show flows` or `weir show hogs` lists.")
         .read(|slot| slot.port.queue().spec().knows_flows().into()),
 ];

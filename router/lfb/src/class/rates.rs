@@ -13,14 +13,14 @@ pub(super) static RATES: Block = Block {
     class: Class {
         name: "rates",
         id: 0x00F7_0120,
-        about: "ports with rate auto: the rate that they found for the link behind them, and why",
+        about: "ports with rate auto: the estimated rate of the link behind them, and why",
         key: &["port"],
         metric: Some("rate"),
         components: &components::<FindingRow, { COLUMNS.len() }>(COLUMNS),
         events: &[Event {
             id: 1,
             name: "phase_changed",
-            about: "A port that finds its rate is in another phase. Subscribe with an interval.",
+            about: "The rate estimation of a port entered another phase. Subscribe with an interval.",
             target: "phase",
             condition: Condition::Changed,
             reports: &["port", "phase", "why", "rate_bps"],
@@ -106,21 +106,21 @@ const COLUMNS: &[Column<FindingRow>] = &[
         .varying()
         .about(
             "`blind`: no reflector answers, and no traffic was measured. `follow`: the delay is low. `suspicion`: one \
-             delay was high. `drain`: the queue behind the port is emptied.",
+             delay was high. `drain`: the port drains the queue behind it.",
         )
         .shown(&[Cell::new("PHASE")])
         .read(|finding| finding.state.phase.into()),
     component(3, "rate_bps", RATE_BPS, "17500000")
-        .about("Rate of the port now.")
+        .about("Current rate of the port.")
         .shown(&[megabits("MBIT/S")])
         .read(|finding| finding.state.rate.into()),
     component(4, "found_bps", RATE_BPS, "17500000")
-        .about("Rate that is held to be the link's; while a queue is emptied the port's rate is lower.")
-        .shown(&[megabits("FOUND")])
+        .about("Estimated rate of the link; during a drain, the port's rate is lower.")
+        .shown(&[megabits("ESTIMATED")])
         .read(|finding| finding.state.found.into()),
     component(5, "least_bps", RATE_BPS, "1000000")
         .about("`rate_least`.")
-        .shown(&[megabits("LEAST")])
+        .shown(&[megabits("MIN")])
         .read(|finding| finding.auto.params.least.into()),
     component(6, "base_bps", RATE_BPS, "10000000")
         .about("`rate_base`.")
@@ -128,7 +128,7 @@ const COLUMNS: &[Column<FindingRow>] = &[
         .read(|finding| finding.auto.params.base.into()),
     component(7, "most_bps", RATE_BPS, "50000000")
         .about("`rate_most`.")
-        .shown(&[megabits("MOST")])
+        .shown(&[megabits("MAX")])
         .read(|finding| finding.auto.params.most.into()),
     component(8, "delay_s", SECONDS, "0.0012")
         .about("Latest delay above the baseline.")
@@ -136,18 +136,18 @@ const COLUMNS: &[Column<FindingRow>] = &[
         .read(|finding| finding.state.delay.into()),
     component(9, "baseline_s", SECONDS, "0.0204")
         .optional()
-        .about("Mean of the reflectors' round trips without a queue; null before an answer.")
+        .about("Mean round-trip time of the reflectors without a queue; null before the first answer.")
         .shown(&[Cell::new("BASELINE")])
         .read(|finding| finding.state.baseline.into()),
     component(10, "strange", COUNTER, "0")
-        .about("Answers that nobody had asked for, or that came twice; they are not used.")
+        .about("Unsolicited or duplicate answers, which are ignored.")
         .read(|finding| finding.strange.into()),
     component(11, "refused", COUNTER, "0")
         .about("Probes that could not be sent.")
         .read(|finding| finding.refused.into()),
-    component(12, "why", TEXT, "the delay is low under load: it grows")
+    component(12, "why", TEXT, "low delay under load: increasing the rate")
         .varying()
-        .about("Why the rate is what it is.")
+        .about("Why the port has this rate.")
         .shown(&[Cell::new("WHY")])
         .read(|finding| match &finding.trouble {
             Some(trouble) => format!("{}; probes cannot be sent: {trouble}", finding.state.why).into(),

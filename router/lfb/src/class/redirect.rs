@@ -12,7 +12,7 @@ pub(crate) static REDIRECT: Block = Block {
     class: Class {
         name: "redirect",
         id: 0x00F7_0001,
-        about: "packets that the router hands to its control element, and packets from it",
+        about: "packets that the router redirects to its control element, and packets from it",
         parameters: redirect::PARAMETERS,
         metric: Some("redirect"),
         components: &components::<Counted, { COLUMNS.len() }>(COLUMNS),
@@ -38,7 +38,7 @@ const EVENTS: &[Event] = &[
     Event {
         id: 1,
         name: "redirect_rate_changed",
-        about: "The rate of exceptions is another one. Subscribe with an interval.",
+        about: "The rate of exceptions changed. Subscribe with an interval.",
         target: "redirect_bps",
         condition: Condition::Changed,
         reports: SAMPLE,
@@ -46,8 +46,8 @@ const EVENTS: &[Event] = &[
     Event {
         id: 2,
         name: "control_rate_changed",
-        about: "The rate of control messages is another one. Subscribe with a hysteresis: a report is a control \
-                message, too.",
+        about: "The rate of control messages changed. Subscribe with a hysteresis: a report is itself a control \
+                message.",
         target: "control_bps",
         condition: Condition::Changed,
         reports: SAMPLE,
@@ -83,31 +83,36 @@ const fn bytes(id: u32, name: &'static str, about: &'static str) -> Component {
 
 /// The counters of the token buckets, which count whole messages, headers included.
 const GATE: Type = Type::Struct(&[
-    packets(1, "packets", "Exceptions that came to the token buckets."),
-    bytes(2, "bytes", "Their bytes."),
+    packets(
+        1,
+        "packets",
+        "Exceptions that arrived at the token buckets.",
+    ),
+    bytes(2, "bytes", "Bytes of these messages."),
     packets(3, "committed_packets", "Exceptions within `bc`."),
-    bytes(4, "committed_bytes", "Their bytes."),
-    packets(5, "excess_packets", "Exceptions beyond it that passed."),
-    bytes(6, "excess_bytes", "Their bytes."),
+    bytes(4, "committed_bytes", "Bytes of these messages."),
+    packets(5, "excess_packets", "Exceptions that passed beyond `bc`."),
+    bytes(6, "excess_bytes", "Bytes of these messages."),
     packets(
         7,
         "dropped_packets",
         "Exceptions dropped because there were no tokens.",
     ),
-    bytes(8, "dropped_bytes", "Their bytes."),
+    bytes(8, "dropped_bytes", "Bytes of these messages."),
 ]);
 
 /// Sent messages.
 const MESSAGES: Type = Type::Struct(&[
     Component::new(1, "messages", Type::Counter(Unit::One), "15").about("Messages."),
-    Component::new(2, "bytes", Type::Counter(Unit::Bytes), "9000").about("Their bytes."),
+    Component::new(2, "bytes", Type::Counter(Unit::Bytes), "9000")
+        .about("Bytes of these messages."),
 ]);
 
 const COLUMNS: &[Column<Counted>] = &[
     component(5, "stats", GATE, "")
-        .about("Exceptions at the token buckets: messages with all their bytes.")
+        .about("Exceptions at the token buckets, counted as whole messages.")
         .shown(&[
-            Cell::new("CAME").of("packets").since_start(),
+            Cell::new("RECEIVED").of("packets").since_start(),
             Cell::new("POLICED").of("dropped_packets").since_start(),
         ])
         .read(|counted| {
@@ -127,18 +132,18 @@ const COLUMNS: &[Column<Counted>] = &[
             weir_model::Value::Struct(members.collect())
         }),
     component(20, "redirected", COUNT, "")
-        .about("Exceptions on their way to the control element, or there.")
+        .about("Exceptions passed on to the control element, including those still on the way.")
         .shown(&[
             Cell::new("TO CE").of("packets").since_start(),
             Cell::new("TO CE PKT/S").of("packets").form(Form::PerSecond),
         ])
         .read(|counted| counted.stats.redirected.into()),
     component(21, "overflowed", COUNT, "")
-        .about("Exceptions dropped because the control side took none for too long.")
+        .about("Exceptions dropped because the control side accepted none for too long.")
         .shown(&[Cell::new("OVERFLOWED").of("packets").since_start()])
         .read(|counted| counted.stats.full.into()),
     component(22, "injected", COUNT, "")
-        .about("Packets of the control element that were sent on.")
+        .about("Packets from the control element that were sent.")
         .shown(&[
             Cell::new("FROM CE").of("packets").since_start(),
             Cell::new("FROM CE PKT/S")
@@ -147,11 +152,11 @@ const COLUMNS: &[Column<Counted>] = &[
         ])
         .read(|counted| counted.stats.injected.into()),
     component(23, "refused", COUNT, "")
-        .about("Packets of the control element that could not be sent.")
+        .about("Packets from the control element that could not be sent.")
         .shown(&[Cell::new("REFUSED").of("packets").since_start()])
         .read(|counted| counted.stats.refused.into()),
     component(24, "control", MESSAGES, "")
-        .about("Control messages sent to control elements: all messages but exceptions.")
+        .about("Control messages sent to control elements: all messages except exceptions.")
         .read(|counted| {
             let total = counted.control.total;
             weir_model::Value::Struct(vec![
@@ -160,13 +165,13 @@ const COLUMNS: &[Column<Counted>] = &[
             ])
         }),
     component(25, "redirect_bps", RATE_BPS, "1500000")
-        .about("Rate of the exceptions that come to the token buckets, over 200 ms: messages with all their bytes.")
+        .about("Rate of exceptions at the token buckets over 200 ms, counted as whole messages.")
         .read(|counted| counted.rate.as_bps().into()),
     component(26, "control_bps", RATE_BPS, "12000")
-        .about("Rate of the control messages, over 200 ms.")
+        .about("Rate of control messages over 200 ms.")
         .read(|counted| counted.control.rate.as_bps().into()),
     component(30, "burst_max_bytes", BYTES, "100000000")
         .capability()
-        .about("The largest `burst`.")
+        .about("Maximum `burst`.")
         .read(|_| redirect::BURST_MAX.0.into()),
 ];

@@ -11,7 +11,7 @@ pub(super) static REFLECTORS: Block = Block {
     class: Class {
         name: "reflectors",
         id: 0x00F7_0121,
-        about: "what ports with rate auto measure by: hosts that answer their probes, or their traffic",
+        about: "delay references of ports with rate auto: hosts that answer probes, or the port's own traffic",
         key: &["port", "address"],
         metric: Some("reflector"),
         components: &components::<ReflectorRow, { COLUMNS.len() }>(COLUMNS),
@@ -56,30 +56,31 @@ const COLUMNS: &[Column<ReflectorRow>] = &[
         .shown(&[Cell::new("PORT")])
         .read(|row| row.port.into()),
     component(2, "address", TEXT, "192.0.2.1")
-        .about("Its address; `traffic` for the TCP connections that pass the port.")
+        .about("Address of the host; `traffic` for the TCP connections through the port.")
         .shown(&[Cell::new("ADDRESS")])
         .read(|row| row.address.as_str().into()),
     component(3, "state", TEXT, "answers")
         .varying()
         .about(
-            "`asked`: it has not answered yet. `answers`. `silent`: it does not answer, and is asked every two seconds. \
-             `not believed`: other reflectors denied the delays that it showed. Of the traffic: `measured`, or `idle` \
-             if nothing of it was answered in the last half second.",
+            "`asked`: no answer yet. `answers`: it answers. `silent`: it does not answer, and is probed every two \
+             seconds. `not believed`: other reflectors contradicted its delays. For `traffic`: `measured`, or `idle` \
+             if none of it was answered in the last 0.5 s.",
         )
         .shown(&[Cell::new("STATE")])
         .read(|row| row.state.word.into()),
     component(4, "rtt_s", SECONDS, "0.0216")
         .optional()
-        .about("Latest round trip; of the traffic that of any peer; null before an answer.")
+        .about("Latest round-trip time; for `traffic`, of any peer; null before the first answer.")
         .shown(&[Cell::new("ROUND TRIP")])
         .read(|row| row.state.rtt.into()),
     component(5, "baseline_s", SECONDS, "0.0204")
         .optional()
-        .about("Least round trip of the last minute; of the traffic that of the same peer; null before an answer.")
+        .about("Minimum round-trip time of the last minute; for `traffic`, of the same peer; null before the first \
+                answer.")
         .shown(&[Cell::new("BASELINE")])
         .read(|row| row.state.baseline.into()),
     component(6, "lost", Type::Gauge(Unit::Packets), "0")
-        .about("Probes lost since its last answer.")
+        .about("Probes lost since the last answer.")
         .shown(&[Cell::new("LOST")])
         .read(|row| u64::from(row.state.lost).into()),
 ];

@@ -11,11 +11,11 @@ pub(super) static ROUTES: Block = Block {
     class: Class {
         name: "routes",
         id: 0x00F7_0106,
-        about: "the routes in force",
+        about: "active routes",
         key: &["prefix"],
         components: &components::<RouteRow, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {
-            empty: "There are no routes: a bridge needs none, and a router has those of `ip route`.",
+            empty: "No routes: a bridge needs none, and a router uses the routes of `ip route`.",
             ..Layout::PLAIN
         },
         ..Class::PLAIN
@@ -80,7 +80,7 @@ const COLUMNS: &[Column<RouteRow>] = &[
         Type::Rows(&components::<HopRow, { HOPS.len() }>(HOPS)),
         "",
     )
-    .about("The next hops; flows are spread over them by their weights.")
+    .about("Next hops; flows are spread over them by weight.")
     .read(|row| {
         let hops: &[NextHop] = match &row.route.action {
             Action::Forward(hops) => hops,
@@ -90,7 +90,7 @@ const COLUMNS: &[Column<RouteRow>] = &[
         rows(HOPS, hops.iter().map(|hop| HopView { tables, hop }))
     }),
     component(4, "metric", NUMBER, "100")
-        .about("The kernel's priority of the route.")
+        .about("Priority of the route in the kernel.")
         .shown(&[Cell::new("METRIC")])
         .read(|row| u64::from(row.route.metric).into()),
 ];
@@ -113,7 +113,7 @@ const HOPS: &[Column<HopRow>] = &[
         .shown(&[Cell::new("GATEWAY").or("on the link")])
         .read(|row| row.hop.gateway.map(|gateway| gateway.to_string()).into()),
     component(2, "interface", TEXT, "eth1")
-        .about("Interface to leave by.")
+        .about("Output interface.")
         .shown(&[Cell::new("INTERFACE")])
         .read(|row| interface_name(row.tables, row.hop.interface).into()),
     component(3, "weight", NUMBER, "1")

@@ -78,7 +78,7 @@ const COLUMNS: &[Column<ProcessRow>] = &[
         .shown(&[Cell::new("HOST")])
         .read(|process| process.hostname.as_str().into()),
     component(19, "unix_s", SECONDS, "1764081600.25")
-        .about("Time of the machine's clock: seconds since 1970.")
+        .about("Clock of the machine, in seconds since 1970.")
         .read(|process| process.unix_s.into()),
     component(2, "pid", NUMBER, "2658")
         .about("Process ID.")
@@ -89,12 +89,12 @@ const COLUMNS: &[Column<ProcessRow>] = &[
         .shown(&[Cell::new("MODE")])
         .read(|process| process.router.mode_word().into()),
     component(4, "socket", TEXT, "/run/weir/weir.sock")
-        .about("Where the northbound service listens.")
+        .about("Unix socket of the HTTP service.")
         .shown(&[Cell::new("SOCKET")])
         .read(|process| process.router.socket.as_str().into()),
     component(26, "page", TEXT, "127.0.0.1:8080")
         .optional()
-        .about("Address of the page for browsers; null if only the socket has it.")
+        .about("Address of the web page; null if only the socket serves it.")
         .shown(&[Cell::new("PAGE").or("on the socket")])
         .read(|process| process.router.page.map(|page| page.to_string()).into()),
     component(5, "uptime_s", SECONDS, "7.25")
@@ -102,23 +102,25 @@ const COLUMNS: &[Column<ProcessRow>] = &[
         .shown(&[Cell::new("UPTIME").form(Form::Elapsed)])
         .read(|process| process.uptime.into()),
     component(14, "forwards", FLAG, "true")
-        .about("Whether it forwards: a control element can stop a forwarding element (AdminDisable, CEFTI).")
+        .about("Whether the router forwards; a forwarding element stops if its control element disables it \
+                (AdminDisable) or CEFTI expires.")
         .read(|process| process.stopped.is_none().into()),
-    component(15, "stopped_why", TEXT, "no CE, and CEFTI has passed")
+    component(15, "stopped_why", TEXT, "no CE, and CEFTI has expired")
         .optional()
         .varying()
-        .about("Why it does not forward, and what ends that; null if it forwards.")
+        .about("Why the router does not forward, and how to resume; null if it forwards.")
         .shown(&[Cell::new("STOPPED BY").or("nothing")])
         .read(|process| process.stopped.clone().into()),
     component(16, "certificate_left_s", SECONDS, "2505600.5")
         .optional()
         .about(
-            "Time until the first certificate expires, that of this forwarding element or of a control element; null without certificates.",
+            "Time until the first certificate of this forwarding element or of a control element expires; null without \
+             certificates.",
         )
         .shown(&[Cell::new("CERTIFICATE LEFT").form(Form::Elapsed).or("no certificate")])
         .read(|process| process.certificate_left_s.into()),
     component(17, "restarts", COUNTER, "0")
-        .about("How often the supervisor has started the router again, because it had crashed or hung.")
+        .about("Restarts of the router by the supervisor after a crash or hang.")
         .shown(&[Cell::new("RESTARTS")])
         .read(|process| process.restarts.into()),
     component(6, "ports", NUMBER, "2")
@@ -133,24 +135,25 @@ const COLUMNS: &[Column<ProcessRow>] = &[
     component(8, "longest_frame_bytes", BYTES, "1518")
         .capability()
         .about(
-            "The longest frame that the pool can hold; a port with a longer one needs a restart.",
+            "Longest frame that the pool can hold; a port with longer frames needs a restart.",
         )
         .read(|process| (process.frame_bytes_max as u64).into()),
     component(9, "changes_max", NUMBER, "256")
         .capability()
-        .about("The most changes that one request may have.")
+        .about("Maximum changes in one request.")
         .read(|_| (CHANGES_MAX as u64).into()),
     component(10, "bypassed_chains", NUMBER, "0")
         .about(
-            "Chains of this machine's netfilter rules that forwarded packets bypass; `weir show netfilter` lists them.",
+            "Netfilter chains of this machine that forwarded packets bypass; `weir show netfilter` lists them.",
         )
         .read(|process| (process.bypassed as u64).into()),
     component(11, "bypassed_chains_new", NUMBER, "0")
-        .about("Of these, chains that appeared while the router ran.")
+        .about("Bypassed chains that appeared while the router ran.")
         .read(|process| (process.bypassed_new as u64).into()),
     component(12, "handed_back", FLAG, "false")
         .about(
-            "Whether the kernel forwards at all ports, because of its state that the router refuses; `weir show kernel` lists it.",
+            "Whether the kernel forwards at all ports because of kernel state that the router refuses; \
+             `weir show kernel` lists it.",
         )
         .shown(&[Cell::new("HANDED BACK")])
         .read(|process| (!process.handed_back.is_empty()).into()),
@@ -170,14 +173,14 @@ const COLUMNS: &[Column<ProcessRow>] = &[
     }),
     component(31, "processor_wait_s", SECONDS, "0.25")
         .about(
-            "Time for which the forwarding thread was ready but had no processor: other programs hold up every packet.",
+            "Time that the forwarding thread was ready but waited for a processor, which delays every packet.",
         )
         .shown(&[Cell::new("PROCESSOR WAIT").form(Form::Elapsed)])
         .read(|process| process.processor_wait_s.into()),
     component(20, "created", PACKET_COUNTER, "12")
         .about(
-            "Packets that the router made itself: ICMP errors, fragments but the first of each packet, copies, and \
-             packets of a control element.",
+            "Packets that the router created: ICMP errors, fragments except the first of each packet, copies, and \
+             packets from a control element.",
         )
         .shown(&[Cell::new("CREATED").since_start()])
         .read(|process| process.created.into()),

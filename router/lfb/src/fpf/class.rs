@@ -26,22 +26,24 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         "priority",
         Kind::Count(0, 65_535),
         "1000",
-        "among the classes of a flow, the one with the lowest number counts; of equal ones the first by name. An \
-         encapsulation that matches comes before all classes",
+        "if several classes match a flow, the lowest number wins, then the first by name; a matching encapsulation \
+         takes precedence over all classes",
     )
     .id(2),
     Parameter::new(
         "kinds",
         Kind::Text(255),
         "",
-        "protocols of the flows, one or more, separated by spaces: rtp quic; `weir classify` shows those of a capture",
+        "one or more protocols of the flows, separated by spaces: rtp quic; `weir classify` lists the protocols in a \
+         capture",
     )
     .id(3),
     Parameter::new(
         "server",
         Kind::Text(255),
         "",
-        "only flows to this server, by the name that the client asks for: www.example.org, or *.example.org; empty: any",
+        "only flows to this server, by the name that the client requests: www.example.org, or *.example.org; \
+         empty: any",
     )
     .id(4),
     VECTORS,
@@ -55,7 +57,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     .id(12),
     SESSION,
     Parameter {
-        about: "rate beyond which the packets of a flow are dropped, for each flow by itself; 0 bit: not policed",
+        about: "maximum rate of each flow; packets beyond it are dropped; 0 bit: not policed",
         ..POLICE
     },
     BURST,
@@ -75,7 +77,7 @@ pub(super) fn class(name: &str, settings: &Settings, domain: &Domain) -> Result<
     let row = Row::new(of_kinds, given).map_err(|error| match error {
         RowError::NoKind => Wrong::new(
             "kinds",
-            format!("no kind is named; permitted are {}", words()),
+            format!("no kind is given; permitted are {}", words()),
         ),
         RowError::Server(_) => Wrong::new("server", error.to_string()),
     })?;
@@ -97,7 +99,7 @@ fn kinds_of(text: &str) -> Result<Kinds, String> {
         let kind = FlowKind::from_word(word).ok_or_else(|| {
             let near = did_you_mean(nearest(word, known()));
             format!(
-                "\"{word}\" is no kind of flow{near}; permitted are {}",
+                "\"{word}\" is not a kind of flow{near}; permitted are {}",
                 words()
             )
         })?;

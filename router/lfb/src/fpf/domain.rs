@@ -12,21 +12,22 @@ pub const PARAMETERS: &[Parameter] = &[
         "lid_bytes",
         Kind::Count(1, 2),
         "1",
-        "bytes of a LID, the same in all of a domain; 1 is enough for 64 neighbours (4 LIDs each), 2 for 16 384",
+        "length of a LID in bytes, equal throughout a domain; 1 is enough for 64 neighbours (4 LIDs each), 2 for \
+         16 384",
     )
     .id(3),
     Parameter::new(
         "ether_type",
         Kind::Text(6),
         "0xc000",
-        "Ethernet type of FPF frames, in hexadecimal; the same in all of a domain",
+        "Ethernet type of FPF frames, in hexadecimal; equal throughout a domain",
     )
     .id(5),
     Parameter::new(
         "no_match",
         Kind::Word(&["forward", "drop"]),
         "forward",
-        "what becomes of IP packets at `edge_ports` that no encapsulation matches; forward: they follow the routes",
+        "action for IP packets at `edge_ports` that match no encapsulation; forward: they follow the routes",
     )
     .id(6),
     Parameter::new(
@@ -40,7 +41,8 @@ pub const PARAMETERS: &[Parameter] = &[
         "classifier_flows",
         Kind::Count(1, 1_000_000),
         "20000",
-        "flows that the classifier of `fpf.class` follows at once, and maximum flows of all classes; a change forgets them",
+        "maximum flows that the classifier of `fpf.class` tracks at a time, and maximum flows of all classes; a change \
+         discards them",
     )
     .id(8),
 ];

@@ -27,7 +27,7 @@ pub(super) const VECTORS: Parameter = Parameter::new(
     "vectors",
     Kind::Text(VECTORS_MAX),
     "",
-    "LID vectors in hexadecimal, each perhaps with its weight, separated by spaces: b1a1:3 c1a1",
+    "LID vectors in hexadecimal, each with an optional weight, separated by spaces: b1a1:3 c1a1",
 )
 .id(10);
 
@@ -36,8 +36,8 @@ pub(super) const SPREAD: Parameter = Parameter::new(
     "spread",
     Kind::Word(&["flow", "packet", "copies"]),
     "flow",
-    "how packets are spread over several vectors; flow: each flow keeps one, by weight; packet: in turns, by weight; \
-     copies: each packet goes to all (multicast)",
+    "how packets are spread over several vectors; flow: each flow keeps one vector, chosen by weight; packet: weighted \
+     round-robin by packet; copies: each packet goes to all vectors (multicast)",
 )
 .id(11);
 
@@ -55,7 +55,7 @@ pub(super) const POLICE: Parameter = Parameter::new(
     "police",
     Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
     "0 bit",
-    "rate beyond which the packets are dropped; 0 bit: not policed",
+    "maximum rate; packets beyond it are dropped; 0 bit: not policed",
 )
 .id(14);
 
@@ -64,7 +64,7 @@ pub(super) const BURST: Parameter = Parameter::new(
     "burst",
     Kind::Bytes(BURST_MIN, BURST_MAX),
     "15140 B",
-    "bytes that may pass at once beyond that rate",
+    "bytes that may exceed the rate `police` in one burst",
 )
 .id(15);
 
@@ -74,20 +74,39 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         "priority",
         Kind::Count(0, 65_535),
         "1000",
-        "among the encapsulations that match a packet, the one with the lowest number counts; of equal ones the first \
-         by name",
+        "if several encapsulations match a packet, the lowest number wins, then the first by name",
     )
     .id(2),
-    word(3, "source", "prefix of the source: 192.0.2.0/24; empty: any"),
+    word(
+        3,
+        "source",
+        "prefix of the source: 192.0.2.0/24; empty: any",
+    ),
     word(4, "destination", "prefix of the destination; empty: any"),
-    word(5, "protocol", "tcp, udp, icmp, icmpv6, sctp or a number; empty: any"),
-    word(6, "source_ports", "a port, or the first and the last one of a range: 5000-5999; empty: any"),
-    word(7, "destination_ports", "the same for the destination"),
-    word(8, "version", "4 or 6; only where no prefix tells it"),
+    word(
+        5,
+        "protocol",
+        "tcp, udp, icmp, icmpv6, sctp or a number; empty: any",
+    ),
+    word(
+        6,
+        "source_ports",
+        "source port or port range: 5000-5999; empty: any",
+    ),
+    word(
+        7,
+        "destination_ports",
+        "destination port or port range; empty: any",
+    ),
+    word(
+        8,
+        "version",
+        "IP version, 4 or 6; only if no prefix determines it",
+    ),
     word(
         9,
         "ether_type",
-        "Ethernet type of packets that are not IP, like 0x88b5, in place of all other fields",
+        "Ethernet type of non-IP packets, like 0x88b5, instead of all other fields",
     ),
     VECTORS,
     SPREAD,
@@ -95,26 +114,26 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         "timeout",
         Kind::Span(Span::ZERO, Span::from_secs(604_800)),
         "0 s",
-        "time without packets after which the encapsulation ends; 0 s: never",
+        "time without packets after which the encapsulation expires; 0 s: never",
     )
     .id(12),
     SESSION,
     POLICE,
     BURST,
-        Parameter::new(
-            "shape",
-            Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
-            "0 bit",
-            "rate at which the packets leave on their paths; those beyond it wait; 0 bit: not shaped",
-        )
-        .id(16),
-        Parameter::new(
-            "shape_limit",
-            Kind::Count(1, WAITING_MAX as u64),
-            "100 packets",
-            "maximum packets that wait for that rate; further ones are dropped",
-        )
-        .id(17),
+    Parameter::new(
+        "shape",
+        Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
+        "0 bit",
+        "rate to which the packets are shaped; packets beyond it wait; 0 bit: not shaped",
+    )
+    .id(16),
+    Parameter::new(
+        "shape_limit",
+        Kind::Count(1, WAITING_MAX as u64),
+        "100 packets",
+        "maximum packets that wait for the rate `shape`; further packets are dropped",
+    )
+    .id(17),
 ];
 
 pub(super) fn encapsulation(
@@ -175,7 +194,8 @@ fn profile(settings: &Settings) -> Result<Option<Profile>, Wrong> {
             Ok(Some(Profile::Shaped(shape)))
         }
         (Some(_), Some(_)) => {
-            let why = "the packets are policed already; remove `police`, or set it to \"0 bit\"";
+            let why =
+                "`shape` cannot be combined with `police`; remove `police`, or set it to \"0 bit\"";
             Err(Wrong::new("shape", why))
         }
     }
@@ -243,12 +263,12 @@ fn raw(settings: &Settings) -> Result<RawFilter, Wrong> {
 /// A prefix, or a single address.
 fn prefix(text: &str) -> Result<IpNet, String> {
     let single = || text.parse::<IpAddr>().ok().map(IpNet::from);
-    let wrong = || format!("\"{text}\" is no prefix; permitted are 192.0.2.0/24 and 2001:db8::/32");
+    let wrong = || format!("\"{text}\" is not a prefix, like 192.0.2.0/24 or 2001:db8::/32");
     let prefix: IpNet = text.parse().ok().or_else(single).ok_or_else(wrong)?;
     match prefix.trunc() == prefix {
         true => Ok(prefix),
         false => Err(format!(
-            "\"{text}\" has bits beyond its prefix; write {}",
+            "\"{text}\" has bits set beyond its prefix length; write {}",
             prefix.trunc()
         )),
     }
@@ -259,7 +279,7 @@ fn ports(text: &str) -> Result<(u16, u16), String> {
     match (first.trim().parse(), last.trim().parse()) {
         (Ok(first), Ok(last)) if first <= last => Ok((first, last)),
         _ => Err(format!(
-            "\"{text}\" is no port or range of ports, like 443 or 5000-5999"
+            "\"{text}\" is not a port or port range, like 443 or 5000-5999"
         )),
     }
 }
@@ -272,7 +292,7 @@ fn protocol(text: &str) -> Result<u8, String> {
         "icmpv6" => 58,
         "sctp" => 132,
         _ => text.parse().map_err(|_| {
-            format!("\"{text}\" is no protocol; permitted are tcp, udp, icmp, icmpv6, sctp and numbers to 255")
+            format!("\"{text}\" is not a protocol; permitted are tcp, udp, icmp, icmpv6, sctp and numbers to 255")
         })?,
     })
 }
@@ -289,6 +309,6 @@ fn weighted(word: &str, domain: &Domain) -> Result<(Vector, u32), String> {
     }
     let weight = weight
         .parse()
-        .map_err(|_| format!("\"{word}\": the weight is no number, like in b1a1:3"))?;
+        .map_err(|_| format!("\"{word}\": the weight must be a number, like in b1a1:3"))?;
     Ok((lids, weight))
 }

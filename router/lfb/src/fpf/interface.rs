@@ -17,32 +17,32 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         "port",
         Kind::Text(64),
         "",
-        "name of the port; none for a tunnel",
+        "name of the port; empty for a tunnel",
     )
     .id(2),
     Parameter::new(
         "vlan",
         Kind::Count(0, 4094),
         "0",
-        "VLAN of the port; 0: frames without a tag. weir makes and takes off the tag itself",
+        "VLAN of the port; 0: untagged frames; weir adds and removes the tag itself",
     )
     .id(3),
     address(
         4,
         "local",
-        "address of this router at the end of a GRE tunnel, which weir makes itself; with `remote`, instead of `port`",
+        "local address of a GRE tunnel, which weir creates itself; set with `remote`, instead of `port`",
     ),
     address(
         5,
         "remote",
-        "address of the other end of the tunnel; it is reached by the routes",
+        "remote address of the tunnel, reached through the routes",
     ),
     Parameter::new(
         "ports",
         Kind::Text(1024),
         "",
-        "names of the ports at which the tunnel is entered, separated by spaces; empty: the ports to which the routes to \
-         `remote` lead. Its packets are dropped elsewhere",
+        "names of the ports that accept packets of the tunnel, separated by spaces; empty: the ports to which the \
+         routes to `remote` lead; other ports drop them",
     )
     .id(6),
 ];
@@ -58,7 +58,9 @@ pub(super) fn add(
     let id = builder.interface(interface);
     let id = id.map_err(|error| Wrong::whole(error.to_string()))?;
     match others.iter().find(|(_, other)| other.id == id) {
-        Some((other, _)) => Err(Wrong::whole(format!("the interface `{other}` is the same"))),
+        Some((other, _)) => Err(Wrong::whole(format!(
+            "the interface `{other}` is identical"
+        ))),
         None => Ok(Added { id, is_tunnel }),
     }
 }
@@ -67,20 +69,19 @@ fn interface(settings: &Settings) -> Result<Interface, Wrong> {
     let [port, local, remote] = ["port", "local", "remote"].map(|name| settings.text(name));
     let vlan = settings.count("vlan") as u16; // its range is checked
     if port.is_empty() == (local.is_empty() && remote.is_empty()) {
-        let why = "an interface is either on a `port`, or a tunnel from `local` to `remote`";
+        let why = "set either `port`, or `local` and `remote` for a tunnel";
         return Err(Wrong::whole(why));
     }
     if port.is_empty() {
         if vlan != 0 {
-            return Err(Wrong::new("vlan", "a tunnel has no VLAN"));
+            return Err(Wrong::new("vlan", "a tunnel has no VLAN; remove `vlan`"));
         }
         let (local, remote) = (host("local", local)?, host("remote", remote)?);
         let tunnel = Interface::gre(local, remote).map_err(|e| Wrong::whole(e.to_string()))?;
         return Ok(tunnel.entered_at(entrances(settings)));
     }
     if !entrances(settings).is_empty() {
-        let why =
-            "only a tunnel has entrances; an interface on a `port` takes the frames of that port";
+        let why = "`ports` is only for a tunnel; an interface on a `port` receives the frames of that port";
         return Err(Wrong::new("ports", why));
     }
     match vlan {

@@ -244,7 +244,8 @@ impl FpfPlan {
         for (name, settings) in self.each(Part::Interface) {
             let entrances = interface::entrances(settings);
             if let Some(port) = entrances.iter().find(|port| !is_port(port)) {
-                let why = format!("there is no port `{port}`; `ports` names ports of the router");
+                let why =
+                    format!("there is no port `{port}`; `ports` must name ports of the router");
                 let at = Part::Interface.path(name).join("ports");
                 return Err(Fault::new(at, why).code(ResultCode::ValueOutOfRange));
             }
@@ -256,7 +257,8 @@ impl FpfPlan {
             }
             if ports.iter().any(|p| p.name == port && p.is_tun) {
                 let why = format!(
-                    "behind the port `{port}`, of kind \"tun\", is no FPF element but this machine; name a port with a link"
+                    "the port `{port}` of kind \"tun\" leads to this machine, not to an FPF element; name a port with \
+                     a link"
                 );
                 let at = Part::Interface.path(name).join("port");
                 return Err(Fault::new(at, why).code(ResultCode::ValueOutOfRange));
@@ -264,7 +266,8 @@ impl FpfPlan {
         }
         let edge = domain::edge_ports(&self.settings);
         if let Some(port) = edge.iter().find(|port| !is_port(port)) {
-            let why = format!("there is no port `{port}`; `edge_ports` names ports of the router");
+            let why =
+                format!("there is no port `{port}`; `edge_ports` must name ports of the router");
             let at = ComponentPath::new([KEY, "edge_ports"]);
             return Err(Fault::new(at, why).code(ResultCode::ValueOutOfRange));
         }
@@ -296,7 +299,8 @@ impl FpfPlan {
             };
             if named.len() > max {
                 let (key, len) = (part.key(), named.len());
-                let why = format!("there are {len} sections `{key}`, but at most {max} may be");
+                let why =
+                    format!("there are {len} sections `{key}`, but at most {max} are permitted");
                 let at = ComponentPath::new([KEY, key]);
                 faults.push(Fault::new(at, why));
             }
@@ -637,19 +641,19 @@ mod tests {
             ),
             (
                 "fpf.rule.far.lid = 00c1",
-                "fpf.rule.far.lid: \"00c1\" is no LID; in this domain a LID has 2 hexadecimal digits",
+                "fpf.rule.far.lid: \"00c1\" is not a LID; in this domain a LID has 2 hexadecimal digits",
             ),
             (
                 "fpf.rule.to-b.neighbour = 192.0.2",
-                "fpf.rule.to-b.neighbour: \"192.0.2\" is neither the IP address of one neighbour",
+                "fpf.rule.to-b.neighbour: \"192.0.2\" is neither a unicast IP address",
             ),
             (
                 "fpf.rule.to-b.neighbour = 01:00:00:00:00:0b",
-                "nor the MAC address of one interface",
+                "nor a unicast MAC address",
             ),
             (
                 "fpf.rule.to-b.neighbour = ff02::1",
-                "\"ff02::1\" is neither the IP address of one neighbour",
+                "\"ff02::1\" is neither a unicast IP address",
             ),
             (
                 "fpf.interface.core.vlan = 7\nfpf.rule.to-b.neighbour = 192.0.2.7",
@@ -657,12 +661,12 @@ mod tests {
             ),
             (
                 "fpf.rule.last.lid = a1",
-                "fpf.rule.last.lid: a rule for the end of the vector has no LID",
+                "fpf.rule.last.lid: a rule with action = \"end\" has no LID",
             ),
             ("fpf.rule.both.leaves = d1", "leads back to itself"),
             (
                 "fpf.rule.both.action = reassemble",
-                "fpf.rule.both.leaves: reassemble has no leaves: packets go on by the next LID",
+                "fpf.rule.both.leaves: reassemble has no leaves: packets follow the next LID",
             ),
             (
                 "fpf.rule.both.action = cache",
@@ -678,11 +682,11 @@ mod tests {
             ),
             (
                 "fpf.interface.again.port = wan",
-                "fpf.interface.core: the interface `again` is the same",
+                "fpf.interface.core: the interface `again` is identical",
             ),
             (
                 "fpf.interface.none.vlan = 7",
-                "fpf.interface.none: an interface is either on a `port`, or a tunnel",
+                "fpf.interface.none: set either `port`, or `local` and `remote`",
             ),
             (
                 "fpf.interface.none.port = guest",
@@ -690,11 +694,11 @@ mod tests {
             ),
             (
                 "port.own.kind = tun\nfpf.interface.none.port = own",
-                "fpf.interface.none.port: behind the port `own`, of kind \"tun\", is no FPF element but this machine",
+                "fpf.interface.none.port: the port `own` of kind \"tun\" leads to this machine, not to an FPF element",
             ),
             (
                 "fpf.interface.core.ports = wan",
-                "fpf.interface.core.ports: only a tunnel has entrances",
+                "fpf.interface.core.ports: `ports` is only for a tunnel",
             ),
             (
                 "fpf.interface.far.local = 192.0.2.1\nfpf.interface.far.remote = 192.0.2.9\n\
@@ -724,11 +728,11 @@ mod tests {
             ),
             (
                 "fpf.encapsulation.video.vectors = b1:x",
-                "the weight is no number",
+                "the weight must be a number",
             ),
             (
                 "fpf.encapsulation.video.source = 10.0.0.1/8",
-                "has bits beyond its prefix; write 10.0.0.0/8",
+                "has bits set beyond its prefix length; write 10.0.0.0/8",
             ),
             (
                 "fpf.encapsulation.call.protocol = icmp",
@@ -740,7 +744,7 @@ mod tests {
             ),
             (
                 "fpf.encapsulation.call.police = 1 Mbit\nfpf.encapsulation.call.shape = 1 Mbit",
-                "fpf.encapsulation.call.shape: the packets are policed already; remove `police`",
+                "fpf.encapsulation.call.shape: `shape` cannot be combined with `police`; remove `police`",
             ),
             (
                 "fpf.encapsulation.x",
@@ -748,15 +752,15 @@ mod tests {
             ),
             (
                 "fpf.class.voice.kinds = rtp rtpp",
-                "fpf.class.voice.kinds: \"rtpp\" is no kind of flow; did you mean `rtp`?",
+                "fpf.class.voice.kinds: \"rtpp\" is not a kind of flow; did you mean `rtp`?",
             ),
             (
                 "fpf.class.x.vectors = b1",
-                "fpf.class.x.kinds: no kind is named; permitted are rtp, rtcp, svc, sip",
+                "fpf.class.x.kinds: no kind is given; permitted are rtp, rtcp, svc, sip",
             ),
             (
                 "fpf.class.voice.server = *",
-                "fpf.class.voice.server: `*` is no server",
+                "fpf.class.voice.server: `*` is not a server name",
             ),
             (
                 "fpf.class.x.kinds = rtp",
@@ -775,7 +779,7 @@ mod tests {
                 "fpf.no_match: classes need `no_match = \"forward\"`",
             ),
             ("fpf.rules.x.lid = a1", "did you mean `rule`"),
-            ("mode = bridged", "a bridge has no FPF"),
+            ("mode = bridged", "a bridge does not support FPF"),
         ] {
             let faults = plan(more).unwrap_err();
             assert!(
@@ -823,7 +827,7 @@ mod tests {
         let fault = |operations: &[Operation]| after(operations).unwrap_err()[0].to_string();
         assert!(fault(&sets("fpf.rule.to_b.lid = b2")).contains("did you mean `to-b`"));
         assert!(fault(&[delete("fpf.rule.gone")]).contains("there is no FPF rule `gone`"));
-        assert!(fault(&sets("fpf.rule.to-b")).contains("there is `fpf.rule.to-b` already"));
+        assert!(fault(&sets("fpf.rule.to-b")).contains("`fpf.rule.to-b` already exists"));
         assert!(
             fault(&[delete("fpf.interface.core")]).contains("there is no FPF interface `core`")
         );

@@ -26,7 +26,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
             "input",
             Kind::Text(64),
             "",
-            "name of the FPF interface at which packets come in; empty: any, and packets that get their header here",
+            "name of the input FPF interface; empty: any, including packets that get their header here",
         )
         .id(2),
         Parameter::new(
@@ -52,65 +52,67 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
                 "cache",
             ]),
             "forward",
-            "forward: to `neighbour`; multicast: a copy for each of `leaves`; decapsulate: the header comes off; end: the \
-             same where no LID is left, for packets from `input`, without `lid`; redirect: to the control element; drop; xor-encode: packets go to the first two of three `leaves` in turn, and the \
-             parity of each pair to the third; xor-decode: the far end, which repairs one loss of the three and sends \
-             packets to its one leaf; segment: the packet goes on by the next LID of its vector, in segments if it is longer \
-             than that permits; reassemble: the far end of it; cache: interests in chunks that are here are answered by the one \
-             of `leaves`, other packets go on by the next LID",
+            "forward: to `neighbour`; multicast: a copy for each of `leaves`; decapsulate: remove the header; end: the \
+             same for packets from `input` that have no LID left, without `lid`; redirect: to the control element; \
+             drop; xor-encode: packets go alternately to the first two of three `leaves`, and the parity of each pair \
+             to the third; xor-decode: the far end of xor-encode, which recovers one loss of the three and sends \
+             packets to its one leaf; segment: packets follow the next LID of their vector, in segments if they are \
+             too long for it; reassemble: the far end of segment; cache: answer interests in stored chunks through the \
+             one of `leaves`; other packets follow the next LID",
         )
         .id(4),
-        Parameter::new("output", Kind::Text(64), "", "name of the FPF interface by which packets leave").id(5),
+        Parameter::new("output", Kind::Text(64), "", "name of the output FPF interface").id(5),
         Parameter::new(
             "neighbour",
             Kind::Text(45),
             "",
-            "IP address or MAC address of the next FE, or of the host behind a rule that takes the header off; an IP address \
-             is resolved as for a route; a VLAN needs a MAC address, a tunnel needs none",
+            "IP or MAC address of the next FE, or of the host behind a rule that removes the header; an IP address is \
+             resolved as for a route; a VLAN needs a MAC address, a tunnel needs no address",
         )
         .id(6),
         Parameter::new(
             "leaves_domain",
             Kind::Flag,
             "false",
-            "whether the neighbour is in the next domain, so that the next LID of the vector counts there",
+            "whether the neighbour is in the next domain, so that the next LID of the vector applies there",
         )
         .id(7),
         Parameter::new(
             "queue",
             Kind::Count(0, 255),
             "0",
-            "queue of the packets at the port by which they leave, whose discipline `class_weights` has a class `queue N`; \
-             0: the discipline chooses",
+            "queue at the output port, whose discipline `class_weights` has a class `queue N`; 0: the discipline \
+             chooses",
         )
         .id(8),
         Parameter::new(
             "leaves",
             Kind::Text(LEAVES_MAX),
             "",
-            "vectors of the copies of a multicast rule, of the packets that coding gives, or of the answers of a cache, separated by spaces: b1a1 c1",
+            "vectors for the copies of a multicast rule, the packets of xor coding, or the answers of a cache, \
+             separated by spaces: b1a1 c1",
         )
         .id(9),
         Parameter::new(
             "payload",
             Kind::Text(6),
             "ip",
-            "what is behind the header that comes off: ip, forwarded by the routes, or an Ethernet type like 0x0806, sent \
-             by `output` to `neighbour`",
+            "payload behind the removed header: ip, forwarded by the routes, or an Ethernet type like 0x0806, sent \
+             through `output` to `neighbour`",
         )
         .id(10),
         Parameter::new(
             "cache_bytes",
             Kind::Bytes(Bytes(64_000), Bytes(1_000_000_000)),
             "16 MB",
-            "memory for the chunks of a cache, 256 bytes for each included; another limit empties it",
+            "memory for the chunks of a cache, including 256 bytes of overhead for each; a new limit empties the cache",
         )
         .id(11),
         Parameter::new(
             "cache_chunks",
             Kind::Count(1, 1_000_000),
             "10000",
-            "maximum chunks of a cache; another limit empties it",
+            "maximum chunks of a cache; a new limit empties the cache",
         )
         .id(12),
 ];
@@ -136,7 +138,12 @@ pub(super) fn add(
     };
     let hop = || -> Result<Hop, Wrong> {
         let Added { id, is_tunnel } = match settings.text("output") {
-            "" => return Err(Wrong::new("output", "missing: it names an FPF interface")),
+            "" => {
+                return Err(Wrong::new(
+                    "output",
+                    "missing; set the name of an FPF interface",
+                ));
+            }
             name => interface("output", name)?,
         };
         let destination = match settings.text("neighbour") {
@@ -160,7 +167,7 @@ pub(super) fn add(
     let action = settings.word("action");
     if action == "end" {
         if !settings.text("lid").is_empty() {
-            let why = "a rule for the end of the vector has no LID; remove `lid`, or use action = \"decapsulate\"";
+            let why = "a rule with action = \"end\" has no LID; remove `lid`, or use action = \"decapsulate\"";
             return Err(Wrong::new("lid", why));
         }
         let inner = inner()?;
@@ -176,8 +183,9 @@ pub(super) fn add(
     let mut process = |function: Function| {
         let leaves = leaves()?;
         if function.leaves() == 0 && !leaves.is_empty() {
-            let why =
-                format!("{action} has no leaves: packets go on by the next LID of their vector");
+            let why = format!(
+                "{action} has no leaves: packets follow the next LID of their vector; remove `leaves`"
+            );
             return Err(Wrong::new("leaves", why));
         }
         if leaves.len() != function.leaves() {
@@ -228,8 +236,8 @@ fn destination(text: &str) -> Result<Destination, String> {
     let both = [mac.map(Destination::Mac), address.map(Destination::Address)];
     both.into_iter().flatten().next().ok_or_else(|| {
         format!(
-            "\"{text}\" is neither the IP address of one neighbour, like 192.0.2.2, nor the MAC address of one interface, \
-             like 02:00:00:00:00:0b"
+            "\"{text}\" is neither a unicast IP address, like 192.0.2.2, nor a unicast MAC address, like \
+             02:00:00:00:00:0b"
         )
     })
 }

@@ -7,9 +7,7 @@ pub(super) fn ether_type(text: &str) -> Result<u16, String> {
     let digits = text.strip_prefix("0x").filter(|digits| is_hex(digits));
     digits
         .and_then(|digits| u16::from_str_radix(digits, 16).ok())
-        .ok_or_else(|| {
-            format!("\"{text}\" is no Ethernet type; permitted are numbers like \"0xc000\"")
-        })
+        .ok_or_else(|| format!("\"{text}\" is not an Ethernet type, like \"0xc000\""))
 }
 
 /// A LID with this number of bytes: `b1`, or `00b1`.
@@ -20,7 +18,7 @@ pub(super) fn lid(text: &str, bytes: u8) -> Result<u16, String> {
         .ok_or_else(|| {
             let example = &"00b1"[4 - digits..];
             format!(
-                "\"{text}\" is no LID; in this domain a LID has {digits} hexadecimal digits, like \"{example}\""
+                "\"{text}\" is not a LID; in this domain a LID has {digits} hexadecimal digits, like \"{example}\""
             )
         })
 }
@@ -29,7 +27,7 @@ pub(super) fn lid(text: &str, bytes: u8) -> Result<u16, String> {
 pub(super) fn vector(text: &str) -> Result<Vector, String> {
     let wrong = || {
         format!(
-            "\"{text}\" is no vector; a vector is LIDs one after the other, in hexadecimal: \"b1a1\""
+            "\"{text}\" is not a vector; a vector is a sequence of LIDs in hexadecimal, like \"b1a1\""
         )
     };
     if !is_hex(text) || !text.len().is_multiple_of(2) {
@@ -63,7 +61,7 @@ mod tests {
         assert_eq!((lid("b1", 1), lid("00b1", 2)), (Ok(0xb1), Ok(0xb1)));
         assert_eq!(
             lid("b1", 2).unwrap_err(),
-            "\"b1\" is no LID; in this domain a LID has 4 hexadecimal digits, like \"00b1\""
+            "\"b1\" is not a LID; in this domain a LID has 4 hexadecimal digits, like \"00b1\""
         );
         assert!(
             ["", "+1", "1", "g1", "b1a1"]

@@ -113,9 +113,9 @@ impl AfPacket {
         let index = interface_index(&receiver, name)?;
         match merging::stop_lro(&receiver, name) {
             Ok(false) => {}
-            Ok(true) => tracing::info!(interface = name, "LRO switched off"),
+            Ok(true) => tracing::info!(interface = name, "LRO disabled"),
             // Most drivers do not support this request.
-            Err(error) => tracing::debug!(interface = name, %error, "LRO stays as it is"),
+            Err(error) => tracing::debug!(interface = name, %error, "cannot disable LRO"),
         }
         let frame_bytes_max = match options.frame_bytes_max {
             Some(bytes) => bytes,
@@ -397,7 +397,7 @@ fn open_sender(index: u32) -> io::Result<Socket> {
     }
     if let Err(error) = sender.set_mark(MARK) {
         // Not privileged: then no rule that checks the mark can exist either.
-        tracing::debug!(%error, "sent frames carry no mark");
+        tracing::debug!(%error, "cannot mark sent frames");
     }
     sender.bind(&link_address(index, 0)?)?;
     Ok(sender)

@@ -22,7 +22,7 @@ pub enum MakeError {
     )]
     Name(String),
     /// The name is in use.
-    #[error("there is an interface `{0}` already; remove it, or choose another name")]
+    #[error("interface `{0}` already exists; remove it, or choose another name")]
     Taken(String),
     /// The kernel has no such devices, or this process may not use them.
     #[error("cannot open /dev/net/tun: {0}; load the module `tun`, and run as root")]
@@ -60,7 +60,7 @@ pub(super) fn make(name: &str, layer: Layer) -> Result<File, MakeError> {
     change(file.as_raw_fd(), libc::TUNSETIFF, &mut request).map_err(|error| {
         match error.raw_os_error() {
             Some(libc::EBUSY | libc::EINVAL | libc::EEXIST) => MakeError::Taken(name.to_owned()),
-            _ => MakeError::Refused(name.to_owned(), "make the device", error),
+            _ => MakeError::Refused(name.to_owned(), "create the device", error),
         }
     })?;
     Ok(file)
@@ -98,7 +98,7 @@ pub(super) fn switch_on(name: &str) -> Result<(), MakeError> {
         request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as libc::c_short;
         set(libc::SIOCSIFFLAGS as libc::Ioctl, &mut request)
     });
-    done.map_err(refused(name, "switch on the link"))
+    done.map_err(refused(name, "bring up the link"))
 }
 
 /// Whether a write error concerns only this packet, or is temporary: the interface is down, the kernel has no memory,

@@ -319,7 +319,8 @@ fn read_pcapng(file: impl Read) -> io::Result<Frames> {
             Block::EnhancedPacket(packet) => {
                 // The library reads every stamp as nanoseconds; the interface has the real unit.
                 let unit = units.get(packet.interface_id as usize).copied();
-                let unit = unit.ok_or_else(|| invalid("a frame of an unknown interface"))?;
+                let unit =
+                    unit.ok_or_else(|| invalid("a frame belongs to an undefined interface"))?;
                 let nanos = (packet.timestamp.as_nanos() as f64 * unit) as u64;
                 let stamp = match unit {
                     1.0 => packet.timestamp,
@@ -356,7 +357,7 @@ fn stamp_unit_nanos(interface: &InterfaceDescriptionBlock<'_>) -> f64 {
 fn check_ethernet(link: DataLink) -> io::Result<()> {
     match link {
         DataLink::ETHERNET => Ok(()),
-        _ => Err(invalid("the capture is not of Ethernet")),
+        _ => Err(invalid("the link type is not Ethernet")),
     }
 }
 

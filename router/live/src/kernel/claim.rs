@@ -22,8 +22,7 @@ use super::nft::{self, CommitError, NFT_MSG_NEWTABLE, NFT_TABLE_F_OWNER, message
 pub enum ClaimError {
     /// Another process has claimed the interface.
     #[error(
-        "another weir router has this interface: {0}; stop that one first, or give this one another \
-         interface"
+        "another weir router uses this interface: {0}; stop that router first, or choose another interface for this one"
     )]
     Taken(String),
     /// The request to the kernel failed.
@@ -99,8 +98,9 @@ impl Claims {
         let gone: Vec<u32> = self.held.difference(interfaces).copied().collect();
         for interface in gone {
             let table = message(NFT_MSG_DELTABLE, 0).with_text(TABLE_NAME, &name(interface));
-            if let Err(error) = self.transact("end of a claim", table) {
-                tracing::warn!(interface, %error, "the claim of an interface stays until the router ends");
+            if let Err(error) = self.transact("release of a claim", table) {
+                tracing::warn!(interface, %error, "cannot release the claim on an interface; it stays until the \
+                                                   router stops");
             }
             self.held.remove(&interface);
         }

@@ -186,7 +186,7 @@ impl Changes {
                     }
                     match aside(read_unannounced).await {
                         Ok(found) => effect = effect.max(state.apply_all(found)),
-                        Err(error) => debug!(%error, "the settings are read again later"),
+                        Err(error) => debug!(%error, "cannot read the settings; retrying later"),
                     }
                     poll_at = tokio::time::Instant::now() + POLL;
                 }
@@ -224,8 +224,7 @@ impl Changes {
             Ok(Ok(bytes)) => Ok(Some(state.apply_datagram(bytes))),
             Ok(Err(error)) if error.raw_os_error() == Some(libc::ENOBUFS) => {
                 warn!(
-                    "the kernel announced more changes of its tables than could be read in time; \
-                     all of them are read again"
+                    "the kernel announced changes of its tables faster than they were read; rereading all tables"
                 );
                 Ok(Some(Effect::Reread))
             }

@@ -55,7 +55,8 @@ impl NetlinkSocket {
                 ..self
             },
             Err(error) => {
-                tracing::debug!(%error, "a crash will stop transit for longer than it need");
+                tracing::debug!(%error, "cannot renumber the netlink socket; after a crash, the kernel takes over \
+                                         later");
                 self
             }
         }

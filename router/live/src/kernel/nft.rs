@@ -124,10 +124,7 @@ pub(super) fn new_set(table: &str, set: &str, lifetime: Span) -> Part {
         .nested(9, |desc| desc.with_u32_be(1, SIZE))
         .with_u32_be(10, 1)
         .with(11, &millis(lifetime));
-    (
-        format!("set {set} whose elements end by themselves"),
-        message,
-    )
+    (format!("set {set} with expiring elements"), message)
 }
 
 fn millis(span: Span) -> [u8; 8] {
@@ -216,7 +213,7 @@ impl Chain {
                 .with(4 | libc::NLA_F_NESTED as u16, rule.0.body());
             (format!("rule in chain {name}"), message)
         };
-        let flush = (format!("renewal of the rules in chain {name}"), flush);
+        let flush = (format!("replacement of the rules in chain {name}"), flush);
         std::iter::once(flush).chain(self.rules.iter().map(rule))
     }
 }

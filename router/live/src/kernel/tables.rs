@@ -101,7 +101,7 @@ impl TableState {
             Ok(Some(parsed)) => self.apply(parsed),
             Ok(None) => Effect::Nothing,
             Err(error) => {
-                warn!(kind = message.kind, %error, "a message of the kernel was not understood");
+                warn!(kind = message.kind, %error, "cannot parse a message from the kernel");
                 Effect::Nothing
             }
         }

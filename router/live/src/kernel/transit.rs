@@ -67,7 +67,7 @@ use crate::clock::UnixTime;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The netlink socket failed.
-    #[error("cannot talk to the kernel's nf_tables: {0}")]
+    #[error("cannot access the kernel's nf_tables: {0}")]
     Socket(#[from] io::Error),
     /// The kernel refused a part.
     #[error("the kernel refused the {what}: {source}")]

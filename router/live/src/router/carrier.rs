@@ -73,7 +73,7 @@ impl Carrier {
     ) -> Result<Self, String> {
         let owner = format!("process {}, {}", std::process::id(), plan.router.socket);
         let guard = TransitGuard::install(&[])
-            .map_err(|e| failed("cannot keep transit from the kernel", &e))?;
+            .map_err(|e| failed("cannot take over forwarding from the kernel", &e))?;
         Ok(Self {
             claims: Claims::new(&owner).map_err(|e| failed("netlink", &e))?,
             guard: Arc::new(Mutex::new(guard)),
@@ -127,7 +127,9 @@ impl Carrier {
     /// The kernel may take a long time to deliver its tables, and the router may have to stop meanwhile.
     fn read_tables(&mut self) -> Option<Completion> {
         let Some(report) = self.report.take() else {
-            return Some(Completion::Failed("the tables were read before".to_owned()));
+            return Some(Completion::Failed(
+                "the kernel tables were already read".to_owned(),
+            ));
         };
         self.runtime.spawn(async move {
             let tables = follow::read().await;
@@ -271,7 +273,7 @@ impl Carrier {
         let renewal = renewal.inspect_err(|error| {
             tracing::warn!(
                 %error,
-                "if router and supervisor are both frozen, nobody forwards: that needs Linux 5.16"
+                "no transit lease, which needs Linux 5.16: if router and supervisor both freeze, nobody forwards"
             );
         });
         let lease = Lease::new(renewal.ok()?);
@@ -285,7 +287,7 @@ impl Carrier {
         tracing::warn!(
             error = %why,
             rules,
-            "transit is kept from the kernel without a lease: if router and supervisor are both frozen, nobody forwards"
+            "transit lease disabled: if router and supervisor both freeze, nobody forwards"
         );
     }
 

@@ -73,7 +73,7 @@ impl Starting {
             while self.inbox.recv().is_ok() {
                 let answered = turn(&handle, &classes, secret, &mut classification);
                 if let Err(error) = answered {
-                    tracing::debug!(%error, "no flow is classified");
+                    tracing::debug!(%error, "cannot classify flows");
                 }
                 thread::sleep(PERIOD);
             }

@@ -71,7 +71,7 @@ impl Driver {
     fn run(mut self) {
         // The instant of a traffic handover may be near, and the forwarding thread must receive it in time.
         if let Err(error) = clock::go_second() {
-            tracing::debug!(%error, "the element's thread has no priority");
+            tracing::debug!(%error, "cannot raise the priority of the control thread");
         }
         loop {
             self.carry_on();

@@ -115,8 +115,8 @@ async fn on_neighbours(
     let work = move || work(&running, &mut lock(&running.neighbours));
     match tokio::task::spawn_blocking(work).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::warn!(%error, "the kernel does not answer about neighbours"),
-        Err(error) => tracing::error!(%error, "neighbours are not verified"),
+        Ok(Err(error)) => tracing::warn!(%error, "cannot verify neighbours"),
+        Err(error) => tracing::error!(%error, "the neighbour task failed"),
     }
 }
 
@@ -133,7 +133,7 @@ fn carry_out(neighbours: &mut Neighbours, requests: &[NeighbourRequest]) {
             NeighbourRequest::GiveUp(neighbour) => neighbours.give_up(neighbour),
         };
         if let Err(error) = result {
-            tracing::debug!(?request, %error, "the kernel does not do it");
+            tracing::debug!(?request, %error, "neighbour request failed");
         }
     }
 }

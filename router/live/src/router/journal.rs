@@ -57,17 +57,19 @@ pub(super) fn notice(notice: Notice) {
         Notice::HandedBack { why } => {
             for why in &why {
                 tracing::error!(
-                    "the kernel forwards at all ports until this is gone or permitted: {why}"
+                    "the kernel forwards at all ports until this is removed or permitted: {why}"
                 );
             }
         }
         Notice::TakenBack => {
-            tracing::warn!("weir forwards again: nothing speaks against it any longer")
+            tracing::warn!("weir forwards again: kernel state no longer prevents it")
         }
         Notice::NotDrained { ports: Some(ports) } => {
-            tracing::warn!(ports, "removed with packets in their queues");
+            tracing::warn!(ports, "ports removed before their queues were empty");
         }
-        Notice::NotDrained { ports: None } => tracing::warn!("stopped with packets in queues"),
+        Notice::NotDrained { ports: None } => {
+            tracing::warn!("stopped before the queues were empty")
+        }
         Notice::NotGivenBack {
             ports: Some(ports),
             why,
@@ -75,13 +77,13 @@ pub(super) fn notice(notice: Notice) {
             tracing::warn!(
                 ports,
                 error = why,
-                "given up without giving transit back in an orderly way"
+                "ports released without an orderly handover to the kernel"
             );
         }
         Notice::NotGivenBack { ports: None, why } => {
             tracing::warn!(
                 error = why,
-                "stopped without giving transit back in an orderly way"
+                "stopped without an orderly handover to the kernel"
             );
         }
         Notice::RulesStay {
@@ -92,14 +94,14 @@ pub(super) fn notice(notice: Notice) {
             tracing::warn!(
                 port,
                 error = why,
-                "the rules of a lost port stay until it is back"
+                "cannot remove the rules of a lost port; they stay until it returns"
             );
         }
         Notice::RulesStay { port, why, .. } => {
             tracing::error!(
                 port,
                 error = why,
-                "the kernel does not forward packets that arrive at a removed port"
+                "cannot remove the rules of a removed port; the kernel does not forward packets that arrive there"
             );
         }
         Notice::Renamed {

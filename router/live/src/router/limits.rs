@@ -40,13 +40,13 @@ pub(super) async fn follow_rates(running: Arc<Running>) -> String {
             Ok(Ok(true)) => {}
             Ok(Ok(false)) => {
                 tracing::warn!(
-                    "this kernel has no egress hook (Linux 5.16): packets that the machine \
-                     itself sends out of a paced port are not limited, and delay transit there"
+                    "this kernel has no egress hook (needs Linux 5.16): the machine's own packets through a paced \
+                     port are not limited, and delay transit there"
                 );
                 return std::future::pending().await;
             }
             Ok(Err(error)) => {
-                tracing::warn!(%error, "the limit of the machine's own packets stays as it was");
+                tracing::warn!(%error, "cannot update the limit of the machine's own packets");
             }
             Err(error) => return error.to_string(),
         }
@@ -59,7 +59,7 @@ pub(super) async fn follow_rates(running: Arc<Running>) -> String {
 pub(super) async fn follow_links(running: Arc<Running>) -> String {
     let mut announcements = match Announcements::of_links() {
         Ok(announcements) => announcements,
-        Err(error) => return format!("cannot follow the interfaces: {error}"),
+        Err(error) => return format!("cannot monitor the interfaces: {error}"),
     };
     loop {
         let guarded = Arc::clone(&running);
@@ -67,12 +67,14 @@ pub(super) async fn follow_links(running: Arc<Running>) -> String {
         match followed.await {
             Ok(Ok(())) => {}
             // The device was removed in the meantime; the kernel announces that too.
-            Ok(Err(error)) => tracing::debug!(%error, "the guard does not follow the interfaces"),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "cannot update the guard after an interface change")
+            }
             Err(error) => return error.to_string(),
         }
         sleep(LINKS_GAP).await;
         if let Err(error) = announcements.changed().await {
-            return format!("cannot follow the interfaces: {error}");
+            return format!("cannot monitor the interfaces: {error}");
         }
         sleep(GATHER).await;
     }

@@ -67,7 +67,7 @@ impl Reader {
             match taken {
                 Ok(Ok(())) => self.samples.send_modify(|count| *count += 1),
                 // The watchdog ends a router that does not answer for long.
-                Ok(Err(error)) => tracing::debug!(error, "no sample of the counters"),
+                Ok(Err(error)) => tracing::debug!(error, "cannot sample the counters"),
                 Err(error) => return error.to_string(),
             }
         }

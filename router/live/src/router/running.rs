@@ -151,7 +151,7 @@ impl Running {
     }
 
     fn ask(&self, request: Request) -> Answer {
-        let ended = || vec![Fault::of_machine("the router has ended")];
+        let ended = || vec![Fault::of_machine("the router has stopped")];
         let (answer, answered) = oneshot::channel();
         let asked = self.element.send(Input::Request(request, answer));
         asked.map_err(|_| ended())?;

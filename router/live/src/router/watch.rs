@@ -98,7 +98,7 @@ impl KernelFindings {
             tracing::info!(
                 kind = finding.kind.name,
                 what = finding.what,
-                "kernel state is gone"
+                "kernel state removed"
             );
         }
         new.cloned().collect()
@@ -172,7 +172,7 @@ impl Announced {
         let open = |what: &str, opened: io::Result<Announcements>| match opened {
             Ok(announcements) => Some(announcements),
             Err(error) => {
-                tracing::debug!(%error, "changes of {what} are not announced here, and are read every {GAP_MAX:?}");
+                tracing::debug!(%error, "cannot subscribe to changes of {what}; polling every {GAP_MAX:?}");
                 None
             }
         };
@@ -217,7 +217,7 @@ async fn next(announcements: &mut Option<Announcements>) -> bool {
         return std::future::pending().await;
     };
     if let Err(error) = socket.changed().await {
-        tracing::warn!(%error, "changes of kernel state are no longer announced, and are read every {GAP_MAX:?}");
+        tracing::warn!(%error, "lost the subscription to changes of kernel state; polling every {GAP_MAX:?}");
         *announcements = None;
     }
     true
@@ -284,7 +284,7 @@ pub(super) async fn follow(running: Arc<Running>) -> String {
     let mut latest = None;
     loop {
         let began = Instant::now();
-        tracing::debug!("kernel state is read");
+        tracing::debug!("reading kernel state");
         let asked = Arc::clone(&running);
         let read = tokio::task::spawn_blocking(move || {
             let read = watch.read(&asked, changed);

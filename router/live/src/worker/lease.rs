@@ -85,7 +85,11 @@ impl Lease {
             // The rule that renewed the lease dropped the frame.
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
             Err(error) => return Err(error),
-            Ok(_) => return Err(io::Error::other("the rule that renews it is missing")),
+            Ok(_) => {
+                return Err(io::Error::other(
+                    "the rule that renews the lease is missing",
+                ));
+            }
         }
         let after = clock::now();
         let ended = (after >= self.until).then(|| after.since(self.until));
@@ -115,7 +119,7 @@ impl Worker {
         if had_one {
             tracing::warn!(
                 %ended,
-                "the forwarding thread stood still: the kernel forwarded in the meantime"
+                "the forwarding thread stalled: the kernel forwarded in the meantime"
             );
         }
         Ok(())
@@ -137,7 +141,7 @@ impl Worker {
                 // The interface of the rule may just have been switched off: then the rule moves to another interface.
                 Err(error) if !lease.has_failed && had_one && now >= lease.until => {
                     lease.has_failed = true;
-                    tracing::error!(%error, "the lease on transit is not renewed: the kernel forwards");
+                    tracing::error!(%error, "cannot renew the transit lease: the kernel forwards");
                 }
                 Err(_) => {}
                 Ok(()) => lease.has_failed = false,

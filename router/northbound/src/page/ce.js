@@ -9,7 +9,7 @@ let chosen = named(), samples = new Map(), lastGood = 0, blocks = [], drawnKey =
 
 const component = path => ask("/v1/component?path=" + encodeURIComponent(path));
 
-const FE = [["Name", "word"], ["ID"], ["State", "word"], ["Ports"], ["Blocks"], ["Kept settings"], ["Why", "word"]];
+const FE = [["Name", "word"], ["ID"], ["State", "word"], ["Ports"], ["LFBs"], ["Stored settings"], ["Why", "word"]];
 const CHANNEL = [["Name", "word"], ["Associated for"], ["Address", "word"], ["Control out"], ["Control in"], ["Redirect out"],
   ["Redirect in"], ["Waiting"], ["Redirects dropped"], ["Control's share", "word"]];
 const PORT = [["Port", "word"], ["Interface", "word"], ["State", "word"], ["Discipline", "word"], ["Paced to"], ["In"], ["Out"]];
@@ -41,7 +41,7 @@ function showFes(fes) {
   fill(at("fes"), FE, rows);
   at("fes-empty").hidden = found.length <= ROWS_MAX && found.length > 0;
   at("fes-empty").textContent = found.length > ROWS_MAX ? `${found.length - ROWS_MAX} more: type a part of the name above.`
-    : fes.length ? "None has this in its name or state." : "Add [fe.NAME] to the file of the control element.";
+    : fes.length ? "No name or state matches." : "Add [fe.NAME] to the configuration file of the control element.";
   return new Set(rows.map(row => row.key));
 }
 
@@ -114,7 +114,7 @@ function draw(links) {
   }));
   const long = last * step + 4, wide = longest * across - GAP + 4;
   const [width, height] = isNarrow ? [wide, long + H] : [long + W, wide];
-  const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `blocks of ${chosen}` });
+  const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `LFBs of ${chosen}` });
   for (const [from, to] of drawn) {
     const [ax, ay] = where.get(from), [bx, by] = where.get(to);
     const [x, y, u, v] = isNarrow ? [ax + W / 2, ay + H, bx + W / 2, by - 6] : [ax + W, ay + H / 2, bx - 6, by + H / 2];
@@ -151,9 +151,9 @@ async function showTopology() {
   const key = JSON.stringify([fe, links, blocks, at("drawing").clientWidth]);
   if (key === drawnKey) return;
   drawnKey = key;
-  at("topology-about").textContent = !links.length ? "This forwarding element reports no paths between its blocks."
-    : links.length > LINKS_MAX ? `There are ${links.length} paths between blocks, too many for a picture.`
-    : `Packets follow the arrows; a port stands twice, where packets come in and where they leave. Choose a block to read its components below.`;
+  at("topology-about").textContent = !links.length ? "This forwarding element reports no links between its LFBs."
+    : links.length > LINKS_MAX ? `There are ${links.length} links between LFBs, too many to draw.`
+    : `Packets follow the arrows; each port appears twice, for input and for output. Choose an LFB to read its components below.`;
   if (links.length && links.length <= LINKS_MAX) draw(links); else at("drawing").replaceChildren();
 }
 
@@ -196,7 +196,7 @@ at("write").addEventListener("submit", async event => {
   try {
     const body = JSON.stringify([{ path, value: at("new").value }]);
     const report = await ask("/v1/component", { method: "PATCH", headers, body });
-    say(report.messages.join("\n") || "It had this value already.", "good");
+    say(report.messages.join("\n") || "The component already had this value.", "good");
     await read(path, true);
   } catch (error) { say(error.message, "bad"); }
 });
@@ -217,7 +217,7 @@ at("filter").addEventListener("input", () => refresh());
 async function showOne(fe) {
   at("one-name").textContent = fe.fe;
   if (fe.state === "away") {
-    at("one-about").textContent = `It is away: ${fe.why || "it has never associated"}. Settings that are made now wait for it.`;
+    at("one-about").textContent = `Disconnected: ${fe.why || "it has never associated"}. Settings made now are sent when it associates.`;
     for (const part of ["ports-table", "topology-name", "topology-about", "drawing"]) at(part).hidden = true;
     at("one").hidden = false;
     return;
@@ -226,8 +226,8 @@ async function showOne(fe) {
   at("one").hidden = false;
   try {
     showPorts(await ask(`/v1/fe/${encodeURIComponent(fe.fe)}/v1/ports`));
-    at("one-about").textContent = "Its ports, read from it now.";
-  } catch (error) { at("ports-table").hidden = true; at("one-about").textContent = `Its ports cannot be read: ${error.message}`; }
+    at("one-about").textContent = "Ports, as the forwarding element reports them.";
+  } catch (error) { at("ports-table").hidden = true; at("one-about").textContent = `Cannot read its ports: ${error.message}`; }
   if (performance.now() - drawnAt < 5000 && drawnKey) return;
   drawnAt = performance.now();
   try { await showTopology(); } catch (error) { drawnKey = ""; at("drawing").replaceChildren(); at("topology-about").textContent = error.message; }
@@ -240,7 +240,7 @@ async function refresh() {
     const [fes, associations, channels, [store]] = await Promise.all(["fes", "associations", "channels", "store"].map(name => ask(`/v1/${name}`)));
     lastGood = Date.now();
     at("store").hidden = store.writable;
-    at("store").textContent = `Changes of operators are refused: the store ${store.file} cannot be written (${store.why}).`;
+    at("store").textContent = `Changes are refused: cannot write the store ${store.file} (${store.why}).`;
     const rows = showFes(fes);
     showChannels(channels, associations, rows);
     const one = fes.find(fe => fe.fe === chosen);
@@ -248,8 +248,8 @@ async function refresh() {
   } catch (error) { console.warn(error); }
   isBusy = false;
   const silent = lastGood ? Math.round((Date.now() - lastGood) / 1000) : null;
-  at("pulse").textContent = isAsking() ? "waits for the token" : silent === null ? "the control element does not answer" : silent < 5 ? "live, every second"
-    : `no answer for ${silent} s: what you see is old`;
+  at("pulse").textContent = isAsking() ? "waiting for the token" : silent === null ? "the control element does not answer" : silent < 5 ? "live, every second"
+    : `no answer for ${silent} s: data is stale`;
   at("pulse").classList.toggle("lost", !isAsking() && (silent === null || silent >= 5));
   if (isWanted) { isWanted = false; refresh(); }
 }

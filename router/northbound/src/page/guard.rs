@@ -66,8 +66,8 @@ impl Token {
         match is_plain && token.len() >= TOKEN_BYTES_MIN {
             true => Ok(Self(token.into())),
             false => Err(format!(
-                "a token has at least {TOKEN_BYTES_MIN} letters, digits and signs, without spaces; \
-                 `openssl rand -hex 16` makes one"
+                "a token needs at least {TOKEN_BYTES_MIN} letters, digits or punctuation marks, without spaces; \
+                 `openssl rand -hex 16` generates one"
             )),
         }
     }
@@ -154,7 +154,7 @@ impl Guard {
         let fetched = text(&HeaderName::from_static("sec-fetch-site"));
         let is_fetched = fetched.is_none_or(|site| site == "same-origin" || site == "none");
         if text(&ORIGIN).is_some_and(is_foreign) || !is_fetched {
-            return Err((StatusCode::FORBIDDEN, "another site has sent this request"));
+            return Err((StatusCode::FORBIDDEN, "cross-site requests are refused"));
         }
         let Self::Page(right) = self else {
             return Ok(true);
@@ -167,7 +167,8 @@ impl Guard {
         match is_proved || (is_safe && is_public(uri.path())) {
             true => Ok(is_proved),
             false => {
-                let why = "this needs the token of the page in the header `x-weir-token`; the log says where it is";
+                let why = "this request needs the page's token in the header `x-weir-token`; the log names the file \
+                           with the token";
                 Err((StatusCode::UNAUTHORIZED, why))
             }
         }

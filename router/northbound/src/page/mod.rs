@@ -51,7 +51,7 @@ impl Page {
     /// Listens at a loopback address.
     pub async fn bind(address: SocketAddr, token: Token) -> io::Result<Self> {
         if !address.ip().is_loopback() {
-            let why = "the page is plain HTTP, so it listens on loopback only";
+            let why = "the page is plain HTTP and listens only on loopback addresses";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         let listener = TcpListener::bind(address).await?;

@@ -2,11 +2,11 @@
 // The page of a router. One answer that goes on, /v1/live, has the tables of each second; what was before comes from
 // /v1/history and /v1/drop_history when the page opens.
 
-const PORT = [["Port", "word"], ["State", "word"], ["Rate"], ["In"], ["Out"], ["Link busy", "word"], ["Light traffic waits", "word"],
-  ["Held back", "word"], ["Packets dropped"]];
-const TALKER = [["Who", "word"], ["Now"], ["1 minute"], ["5 minutes"], ["Of the port", "word"]];
-const WAITING = [["Who", "word"], ["Flows"], ["Waiting"], ["Of the queue", "word"], ["Of the link", "word"], ["Longest wait"], ["Why", "word"]];
-const DROP = [["Reason", "word"], ["Meaning", "word"], ["In this second"], ["Since the start"], ["Last minutes", "word"]];
+const PORT = [["Port", "word"], ["State", "word"], ["Rate"], ["In"], ["Out"], ["Link busy", "word"], ["Light traffic delay", "word"],
+  ["Backlog", "word"], ["Packets dropped"]];
+const TALKER = [["Who", "word"], ["Now"], ["1 minute"], ["5 minutes"], ["Share of port", "word"]];
+const WAITING = [["Who", "word"], ["Flows"], ["Waiting"], ["Share of queue", "word"], ["Share of link", "word"], ["Longest wait"], ["Why", "word"]];
+const DROP = [["Reason", "word"], ["Meaning", "word"], ["Latest second"], ["Since the start"], ["Last minutes", "word"]];
 heads(at("port-heads"), PORT); heads(at("talker-heads"), TALKER); heads(at("waiting-heads"), WAITING); heads(at("drop-heads"), DROP);
 
 // The spans that charts can show: milliseconds, and the step of their records.
@@ -15,7 +15,7 @@ const STEPS = ["second", "minute"];
 let span = "minute", chosen = null, latest = null, lastGood = 0;
 let history = { second: [], minute: [] }, dropped = new Map(), loaded = null;
 const KINDS = { "Senders": "source", "Receivers": "destination", "Flows": "flow" };
-const TITLES = { "Senders": "Who sends most", "Receivers": "Who receives most", "Flows": "Which flows send most" };
+const TITLES = { "Senders": "Top senders", "Receivers": "Top receivers", "Flows": "Top flows" };
 let kind = "Senders";
 // Mean rates of each port over five minutes, in which older seconds count less, as for who sends most; and words for gauges,
 // by their discipline.
@@ -34,7 +34,7 @@ const state = (kind, word) => el("span", { class: `state ${kind}` }, word);
 
 // ---- tables
 const waits = (row, whose) => row && row[`${whose}_delay_p50_s`] !== null
-  ? [millis(row[`${whose}_delay_p50_s`]), el("small", {}, `99 of 100 below ${millis(row[`${whose}_delay_p99_s`])}`)] : "\u2013";
+  ? [millis(row[`${whose}_delay_p50_s`]), el("small", {}, `p99 ${millis(row[`${whose}_delay_p99_s`])}`)] : "\u2013";
 const rates = (port, now, name) => !now ? "\u2013"
   : [bits(now[name]), means.has(port) ? el("small", {}, `${bits(means.get(port)[name])} over 5 min`) : ""];
 const record = port => latest.history.find(row => row.port === port) || null;
@@ -53,8 +53,8 @@ function showPorts() {
       now && now.utilisation_ratio !== null ? bar(now.utilisation_ratio, full ? "full" : "") : "not paced",
       waits(now, "light"),
       [queue ? `${count(queue.backlog.packets)} packet${queue.backlog.packets === 1 ? "" : "s"}` : "\u2013",
-        now && now.heavy_delay_p50_s !== null ? el("small", {}, `they wait ${millis(now.heavy_delay_p50_s)}`) : ""],
-      now ? [`${count(Math.round(now.dropped_packets / now.span_s))}/s`, queue && queue.dropped.packets ? el("small", {}, `${count(queue.dropped.packets)} in all`) : ""] : "\u2013"] };
+        now && now.heavy_delay_p50_s !== null ? el("small", {}, `delay ${millis(now.heavy_delay_p50_s)}`) : ""],
+      now ? [`${count(Math.round(now.dropped_packets / now.span_s))}/s`, queue && queue.dropped.packets ? el("small", {}, `${count(queue.dropped.packets)} in total`) : ""] : "\u2013"] };
   });
   fill(at("ports"), PORT, rows);
 }
@@ -64,19 +64,19 @@ function showPorts() {
 function flooder({ port, heavy_delay_p50_s: wait }) {
   const [first, ...others] = latest.waiting.filter(row => row.port === port && row.waited_s >= 1e-3);
   if (!first) return "";
-  if (wait === null) return `. ${first.who} has most packets in the queue`;
-  return others.length === 0 ? `. ${first.who} sends more than its share: its packets wait ${millis(wait)}`
-    : `. ${first.who} and ${others.length === 1 ? "another one" : `${count(others.length)} others`} send more than their share: their packets wait ${millis(wait)}`;
+  if (wait === null) return `. ${first.who} has the most packets in the queue`;
+  return others.length === 0 ? `. ${first.who} sends more than its share: its queue delay is ${millis(wait)}`
+    : `. ${first.who} and ${others.length === 1 ? "one other source" : `${count(others.length)} other sources`} send more than their share: their queue delay is ${millis(wait)}`;
 }
 function showHeadline() {
   const most = value => [...latest.history].filter(row => value(row) !== null).sort((a, b) => value(b) - value(a))[0];
   const fullest = most(row => row.utilisation_ratio), slowest = most(row => row.light_delay_p99_s);
   const light = (row, what = "light traffic") => row.light_delay_p50_s === null ? "no light traffic was sent"
-    : `${what} waits ${millis(row.light_delay_p50_s)}, 99 of 100 below ${millis(row.light_delay_p99_s)}`;
+    : `${what} waits ${millis(row.light_delay_p50_s)} (median), ${millis(row.light_delay_p99_s)} (p99)`;
   const { stopped_why, handed_back, handed_back_why, hostname, mode, version, uptime_s, unix_s } = latest.status;
   at("headline").textContent = stopped_why !== null ? `This router does not forward: ${stopped_why}`
-    : handed_back ? `The kernel forwards, and weir does not: ${handed_back_why}`
-    : slowest && slowest.light_delay_p99_s >= 0.02 ? `Light traffic is late at ${slowest.port}: ${light(slowest, "it")}${flooder(slowest)}`
+    : handed_back ? `The kernel forwards instead of weir: ${handed_back_why}`
+    : slowest && slowest.light_delay_p99_s >= 0.02 ? `Light traffic is delayed at ${slowest.port}: ${light(slowest, "it")}${flooder(slowest)}`
     : fullest && isFull(fullest) ? `The link of ${fullest.port} is full, and ${light(fullest)}${flooder(fullest)}` : "No link is full";
   at("router-about").textContent = `${hostname}, ${new Date(unix_s * 1e3).toLocaleTimeString()}. weir ${version}, ${mode}, running for ${elapsed(uptime_s)}.`;
   document.title = `${hostname}: weir`;
@@ -92,23 +92,23 @@ function showTalkers() {
 
 function showWaiting() {
   const queue = latest.queues.find(row => row.port === chosen);
-  at("waiting-name").textContent = `Who is held back at ${chosen}, and why`;
+  at("waiting-name").textContent = `Backlogged sources at ${chosen}, and why`;
   const all = latest.waiting.filter(row => row.port === chosen);
   at("waiting-about").textContent = all.length === 0 ? ""
-    : "By source, those with most bytes in the queue first. \u201cOf the link\u201d is the share that they get while the others wait, too.";
+    : "By source, most queued bytes first. \u201cShare of link\u201d is what a source gets while the others wait as well.";
   fill(at("waiting"), WAITING, all.map(row => ({ key: row.who, cells: [row.who, count(row.flows),
     [el("span", { class: "whole" }, `${count(row.held.packets)} packet${row.held.packets === 1 ? "" : "s"}`), el("small", {}, scaled(row.held.bytes, "B"))], bar(row.queue_share_ratio),
     row.link_share_ratio === null ? "\u2013" : bar(row.link_share_ratio), millis(row.waited_s), row.why] })));
   at("waiting-empty").hidden = all.length > 0;
   at("waiting-empty").textContent = queue && queue.backlog.packets > 0
-    ? `${count(queue.backlog.packets)} packets wait, but ${queue.discipline} does not tell whose they are. \u201cweir show flows\u201d may.`
-    : "Nobody: no packet waits in its queue now.";
+    ? `${count(queue.backlog.packets)} packets wait, but ${queue.discipline} does not report their sources. \u201cweir show flows\u201d may list them.`
+    : "The queue is empty.";
 }
 
 function showDrops() {
   const now = new Map(latest.drop_history.map(row => [row.reason, row.packets / row.span_s]));
   fill(at("drops"), DROP, latest.drops.map(row => ({ key: row.reason, cells: [
-    [row.reason, row.loss ? "" : el("small", {}, "no loss")], row.meaning, `${count(Math.round(now.get(row.reason) || 0))}/s`,
+    [row.reason, row.loss ? "" : el("small", {}, "not a loss")], row.meaning, `${count(Math.round(now.get(row.reason) || 0))}/s`,
     count(row.count.packets), ""] })));
   for (const tr of at("drops").children) {
     const cell = tr.lastElementChild;
@@ -125,19 +125,19 @@ function showGauges() {
   const queue = latest.queues.find(row => row.port === chosen);
   if (!queue) return;
   at("gauges-name").textContent = `Inside the queue of ${chosen}: ${queue.discipline}`;
-  at("gauges-about").textContent = `Numbers of the discipline itself; \u201cweir describe ${queue.discipline}\u201d says how it works.`;
+  at("gauges-about").textContent = `Internal numbers of the discipline; \u201cweir describe ${queue.discipline}\u201d explains how it works.`;
   const about = gaugeWords[queue.discipline] || {};
-  pairs(at("gauges"), [["held packets", count(queue.backlog.packets)], ["held bytes", scaled(queue.backlog.bytes, "B")],
+  pairs(at("gauges"), [["queued packets", count(queue.backlog.packets)], ["queued bytes", scaled(queue.backlog.bytes, "B")],
     ["marked packets", count(queue.marked.packets)], ...Object.entries(queue.gauges).map(([name, value]) => [name, count(value), about[name]])]);
 }
 
 // ---- charts
 const CHARTS = [
-  { name: "Wait of light traffic", unit: millis, zero: 1e-3, lines: [["99 of 100 below", "b", row => row.light_delay_p99_s], ["half below", "a", row => row.light_delay_p50_s]] },
+  { name: "Delay of light traffic", unit: millis, zero: 1e-3, lines: [["p99", "b", row => row.light_delay_p99_s], ["median", "a", row => row.light_delay_p50_s]] },
   { name: "Throughput", unit: bits, zero: 1e3, limit: row => row.limit,
     lines: [["offered to the queue", "b", row => row.offered_bps], ["sent", "a", row => row.sent_bps]] },
-  { name: "Wait of who is held back", unit: millis, zero: 1e-3, lines: [["99 of 100 below", "b", row => row.heavy_delay_p99_s], ["half below", "a", row => row.heavy_delay_p50_s]] },
-  { name: "Packets waiting", unit: x => count(Math.round(x)), zero: 4, lines: [["packets", "a", row => row.backlog.packets]] },
+  { name: "Delay of backlogged flows", unit: millis, zero: 1e-3, lines: [["p99", "b", row => row.heavy_delay_p99_s], ["median", "a", row => row.heavy_delay_p50_s]] },
+  { name: "Queued packets", unit: x => count(Math.round(x)), zero: 4, lines: [["packets", "a", row => row.backlog.packets]] },
   { name: "Dropped by the queue", unit: x => `${count(Math.round(x))}/s`, zero: 4, lines: [["packets", "b", row => row.dropped_packets / row.span_s]] },
 ];
 for (const chart of CHARTS) {
@@ -187,14 +187,14 @@ function draw(chart) {
       "text-anchor": share === 1 ? "start" : share === 0 ? "end" : "middle" }));
   if (limit) {
     parts.push(svg("path", { class: "limit", d: `M${left} ${y(limit).toFixed(1)}H${width - right}` }));
-    named = text("rate of the link", { x: left + 4, y: y(limit) - 5 < top + 6 ? y(limit) + 14 : y(limit) - 5, class: "where over" });
+    named = text("link rate", { x: left + 4, y: y(limit) - 5 < top + 6 ? y(limit) + 14 : y(limit) - 5, class: "where over" });
   }
   for (const [, kind, value] of chart.lines) parts.push(svg("path", { class: `line ${kind}`, d: path(rows, x, y, value) }));
   if (named) parts.push(named);
   const cursor = svg("path", { class: "cursor", d: "" });
   const shown = rows.length ? rows[rows.length - 1] : null;
   const isNone = row => chart.lines.every(([, , value]) => value(row) === null);
-  const words = row => !row ? "no record yet" : isNone(row) ? `${ago(end - row.t)}: no such packets` : `${ago(end - row.t)}: ` + chart.lines.map(([name, , value]) => `${name} ${value(row) === null ? "\u2013" : chart.unit(value(row))}`).join(", ");
+  const words = row => !row ? "no record yet" : isNone(row) ? `${ago(end - row.t)}: no packets` : `${ago(end - row.t)}: ` + chart.lines.map(([name, , value]) => `${name} ${value(row) === null ? "\u2013" : chart.unit(value(row))}`).join(", ");
   const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${chart.name}, ${span}. ${words(shown)}` }, ...parts, cursor);
   const near = () => rows.reduce((best, row) => best && Math.abs(end - best.t - cursorAge) <= Math.abs(end - row.t - cursorAge) ? best : row, null);
   chart.point = () => {
@@ -214,7 +214,7 @@ function spark(rows) {
   const step = Math.max(1, width * 1000 / length);
   const columns = inside.map(row => `M${(width * (1 - (end - row.t) / length) - step / 2).toFixed(1)} ${height}v-${Math.max(1, (height - 2) * row.rate / most).toFixed(1)}`);
   return svg("svg", { class: "spark", width, height, viewBox: `0 0 ${width} ${height}`, role: "img",
-    "aria-label": `most in a second: ${Math.round(most)}` }, svg("path", { d: columns.join(""), "stroke-width": step.toFixed(1) }));
+    "aria-label": `maximum per second: ${Math.round(most)}` }, svg("path", { d: columns.join(""), "stroke-width": step.toFixed(1) }));
 }
 function showCharts() {
   at("charts-name").textContent = `The last ${span} of ${chosen}`;
@@ -321,7 +321,7 @@ async function follow() {
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {
     const { value, done } = await reader.read();
-    if (done) throw new Error("the router has ended the answer");
+    if (done) throw new Error("the router closed the connection");
     const lines = (text + value).split("\n");
     text = lines.pop();
     const line = lines.filter(Boolean).pop();
@@ -336,8 +336,8 @@ async function follow() {
 function pulse(why) {
   const silent = lastGood ? Math.round((Date.now() - lastGood) / 1e3) : null;
   const isLost = !isAsking() && (silent === null || silent >= 5);
-  at("pulse").textContent = isAsking() ? "waits for the token" : silent === null ? why || "the router does not answer" : silent < 5 ? "live, every second"
-    : `no answer for ${elapsed(silent)}: what you see is old`;
+  at("pulse").textContent = isAsking() ? "waiting for the token" : silent === null ? why || "the router does not answer" : silent < 5 ? "live, every second"
+    : `no answer for ${elapsed(silent)}: data is stale`;
   at("pulse").classList.toggle("lost", isLost);
 }
 async function keep() {

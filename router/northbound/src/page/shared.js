@@ -10,7 +10,7 @@ async function request(path, options) {
   const answer = await fetch(path, { ...options, headers });
   if (answer.status === 401) {
     at("login").hidden = false; // the style sheet hides the sections, which would be empty
-    at("headline").textContent = token ? "This token is wrong, or of an earlier start" : "This page needs its token";
+    at("headline").textContent = token ? "This token is wrong, or from before a restart" : "This page needs its token";
   }
   return answer;
 }

@@ -8,7 +8,7 @@ pub(super) fn health() -> Vec<Panel> {
     vec![
         number(
             "Uptime",
-            "Time since the start. It begins again after a crash or a restart; the router's log says why.",
+            "Time since the start. It is reset by a crash or a restart; the router's log shows the reason.",
             ("s", None),
             (
                 "weir_uptime_seconds{{i}} * on (instance) group_left (version, mode) weir_info",
@@ -16,7 +16,7 @@ pub(super) fn health() -> Vec<Panel> {
             ),
         ),
         number(
-            "Ports that do not work",
+            "Ports that are down",
             "Ports without a working interface or without a link.",
             ("none", Some(1.0)),
             (
@@ -26,25 +26,25 @@ pub(super) fn health() -> Vec<Panel> {
         ),
         number(
             "Restarts in an hour",
-            "How often the router began anew: crashes, the watchdog, and restarts by an operator.",
+            "Number of restarts: crashes, the watchdog, and restarts by an operator.",
             ("none", Some(1.0)),
             ("sum(resets(weir_uptime_seconds{{i}}[1h]))", ""),
         ),
         number(
             "Kernel forwards instead",
-            "1 while the kernel forwards, because of rules, policies or routes that weir does not follow; `weir show status` says why.",
+            "1 while the kernel forwards, because of rules, policies or routes that weir does not follow; `weir show status` shows the reason.",
             ("none", Some(1.0)),
             ("weir_handed_back{{i}}", ""),
         ),
         number(
             "Netfilter chains bypassed",
-            "Rules of the machine that forwarded packets do not pass; `weir show netfilter` lists them.",
+            "Rules of the machine that forwarded packets bypass; `weir show netfilter` lists them.",
             ("none", Some(1.0)),
             ("weir_bypassed_chains{{i}}", ""),
         ),
         number(
             "Pool in use",
-            "Packets in all queues, as a share of those that the router can hold.",
+            "Packets in all queues, as a share of the packets that the router can hold.",
             ("percentunit", Some(0.8)),
             (
                 "sum by (instance) (weir_queue_backlog_packets{{i}}) / on (instance) weir_pool_packets",
@@ -58,7 +58,7 @@ pub(super) fn links() -> Vec<Panel> {
     vec![
         curves(
             "Sent",
-            "Layer-2 bytes that left by each port, as bits.",
+            "Layer-2 bits sent through each port.",
             "bps",
             &[(
                 "8 * rate(weir_port_sent_bytes_total{{p}}[$__rate_interval])",
@@ -67,7 +67,7 @@ pub(super) fn links() -> Vec<Panel> {
         ),
         curves(
             "Received",
-            "Layer-2 bytes that came in by each port, as bits.",
+            "Layer-2 bits received at each port.",
             "bps",
             &[(
                 "8 * rate(weir_port_received_bytes_total{{p}}[$__rate_interval])",
@@ -76,8 +76,8 @@ pub(super) fn links() -> Vec<Panel> {
         ),
         curves(
             "Utilisation",
-            "Bytes of a paced port, its own kernel's included, as a share of its rate. What a frame costs beyond its \
-             bytes is not in it, so a full link with small frames shows less than 100 %.",
+            "Bytes sent through a paced port, including the kernel's own, as a share of its rate. The overhead of a \
+             frame is not included, so a full link with small frames shows less than 100 %.",
             "percentunit",
             &[(
                 "(rate(weir_port_sent_bytes_total{{p}}[$__rate_interval]) + \
@@ -96,7 +96,7 @@ pub(super) fn links() -> Vec<Panel> {
         ),
         curves(
             "The machine's own packets",
-            "Packets of the kernel itself through a paced port, and those beyond `local_share`, which are dropped.",
+            "Packets of the kernel itself through a paced port, and packets beyond `local_share`, which are dropped.",
             "pps",
             &[
                 (
@@ -111,7 +111,7 @@ pub(super) fn links() -> Vec<Panel> {
         ),
         curves(
             "Lost at the interface",
-            "Frames for which the receive ring was full (the processor is too slow), and frames that the device refused.",
+            "Frames lost because the receive ring was full (the processor is too slow), and frames that the device refused.",
             "pps",
             &[
                 (
@@ -130,15 +130,15 @@ pub(super) fn links() -> Vec<Panel> {
 pub(super) fn queues() -> Vec<Panel> {
     vec![
         curves(
-            "Held back",
-            "Bytes that wait in the queue of each port.",
+            "Backlog",
+            "Bytes in the queue of each port.",
             "bytes",
             &[("weir_queue_backlog_bytes{{p}}", "{{port}}")],
         ),
         curves(
             "Delay of light traffic",
-            "Time in the queue of packets of flows within their share: half of them waited less than p50, one in a hundred \
-             more than p99. A discipline that does not know heavy flows counts all packets here.",
+            "Queue delay of packets of flows within their share (median and p99). A discipline that cannot tell heavy \
+             flows counts all packets here.",
             "s",
             &[
                 (
@@ -152,8 +152,8 @@ pub(super) fn queues() -> Vec<Panel> {
             ],
         ),
         curves(
-            "Delay of who is held back",
-            "Time in the queue of packets of flows that want more than their share.",
+            "Delay of backlogged flows",
+            "Queue delay of packets of flows that exceed their share.",
             "s",
             &[
                 (
@@ -168,7 +168,7 @@ pub(super) fn queues() -> Vec<Panel> {
         ),
         curves(
             "Dropped by the queue",
-            "Packets that the discipline dropped, as a share of those that came to it.",
+            "Packets that the discipline dropped, as a share of the packets that it received.",
             "percentunit",
             &[(
                 "rate(weir_queue_dropped_packets_total{{p}}[$__rate_interval]) / \
@@ -189,7 +189,7 @@ pub(super) fn queues() -> Vec<Panel> {
 }
 
 pub(super) fn drops() -> Vec<Panel> {
-    const OF_REASON: &str = "weir describe REASON says what to do.";
+    const OF_REASON: &str = "`weir describe REASON` shows causes and remedy.";
     vec![
         curves(
             "Losses, by reason",
@@ -203,7 +203,7 @@ pub(super) fn drops() -> Vec<Panel> {
         ),
         curves(
             "Not forwarded and not lost, by reason",
-            "Copies of packets that the kernel handles itself, and what others take on. They are normal.",
+            "Copies of packets that the kernel handles itself, and packets handed to others. They are normal.",
             "pps",
             &[(
                 "(rate(weir_dropped_packets_total{{i}}[$__rate_interval]) and on (instance, reason) \
@@ -285,7 +285,7 @@ pub(super) fn forwarding_element() -> Vec<Panel> {
     vec![
         curves(
             "Exceptions",
-            "Packets for the control element, and those beyond the token buckets or beyond what it takes.",
+            "Packets for the control element, packets without tokens, and packets that it did not take.",
             "pps",
             &[
                 (
@@ -339,7 +339,7 @@ pub(super) fn control_element() -> Vec<Panel> {
         ),
         curves(
             "Waiting for the transport",
-            "Messages that the link to a forwarding element has not taken yet.",
+            "Messages that wait for the link to a forwarding element.",
             "none",
             &[
                 (

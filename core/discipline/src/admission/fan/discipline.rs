@@ -255,7 +255,7 @@ impl Discipline for Fan {
     }
 
     fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
-        let before = "the queue of packets from before a change of the scheduler";
+        let before = "packets queued before a change of the scheduler";
         waiting::of_queue(&self.before, before, REPORTS_MAX / 4, report);
         self.scheduler.waiting(report);
     }

@@ -13,28 +13,28 @@ pub(super) const SCHEDULER: Parameter = Parameter::new(
     "scheduler",
     Kind::Word(&["afan", "pfq", "pdrr"]),
     "afan",
-    "who shares the link among the flows that were accepted",
+    "scheduler that shares the link among accepted flows",
 );
 
 pub(super) const MECHANISM: Parameter = Parameter::new(
     "mechanism",
     Kind::Word(mechanism::WORDS),
     "eccm",
-    "how new flows get in although the link is congested",
+    "mechanism that admits new flows to a congested link",
 );
 
 pub(super) const MIN_FAIR_RATE: Parameter = Parameter::new(
     "min_fair_rate",
     Kind::Ratio(0.0001, 1.0),
     "0.05",
-    "share of the link's rate; with a fair rate below it the link is congested",
+    "share of the link's rate; the link is congested if the fair rate is below it",
 );
 
 pub(super) const MAX_PRIORITY_LOAD: Parameter = Parameter::new(
     "max_priority_load",
     Kind::Ratio(0.0, 1.0),
     "0.7",
-    "share of the link's rate; with a priority load above it the link is congested",
+    "share of the link's rate; the link is congested if the priority load is above it",
 );
 
 pub(super) const FAIR_RATE_INTERVAL: Parameter = Parameter::new(
@@ -55,14 +55,14 @@ pub(super) const FLOW_TIMEOUT: Parameter = Parameter::new(
     "flow_timeout",
     Kind::Span(Span::from_millis(100), Span::from_secs(86_400)),
     "20 s",
-    "a flow that is silent for this long leaves the protected flow list",
+    "a flow that is silent for this time leaves the protected flow list",
 );
 
 pub(super) const FLOWS: Parameter = Parameter::new(
     "flows",
     Kind::Count(1, 1 << 20),
     "16384",
-    "maximum flows on the protected flow list, and on the list of those set aside",
+    "maximum flows on the protected flow list, and on the list of removed flows",
 );
 
 pub(super) const WAITING: Parameter = Parameter::new(
@@ -76,28 +76,28 @@ pub(super) const INTERVAL: Parameter = Parameter::new(
     "interval",
     Kind::Span(Span::from_millis(1), Span::from_secs(3600)),
     "6 s",
-    "congestion before a run of the mechanism: the longest time that a stream should have to wait",
+    "duration of congestion before a run of the mechanism: the longest time that a stream should wait",
 );
 
 pub(super) const EFMP: Parameter = Parameter::new(
     "efmp",
     Kind::Word(mechanism::POLICIES),
     "oldest",
-    "which flow `efmp` removes",
+    "flow that `efmp` removes",
 );
 
 pub(super) const ECCM: Parameter = Parameter::new(
     "eccm",
     Kind::Word(mechanism::FORMS),
     "timers",
-    "what drives `eccm` on: timers, or packets of new flows as in the paper's Figure 4",
+    "trigger of the `eccm` steps: timers, or packets of new flows as in the paper's Figure 4",
 );
 
 pub(super) const RAMAF: Parameter = Parameter::new(
     "ramaf",
     Kind::Word(mechanism::COUNTED),
     "elastic",
-    "which flows of the list equation 8 of `ramaf` counts: elastic ones, or all",
+    "flows that equation 8 of `ramaf` counts: the elastic flows, or all flows on the list",
 );
 
 pub(super) const ACTIVE_TIME: Parameter = Parameter::new(
@@ -111,21 +111,21 @@ pub(super) const BLOCKED_TIME: Parameter = Parameter::new(
     "blocked_time",
     Kind::Span(Span::ZERO, Span::from_secs(3600)),
     "2 s",
-    "for how long a flow that `rbaef` removed may not come back",
+    "time for which a flow removed by `rbaef` stays blocked",
 );
 
 pub(super) const PRIORITY_TIME: Parameter = Parameter::new(
     "priority_time",
     Kind::Span(Span::ZERO, Span::from_secs(3600)),
     "2 s",
-    "for how long a flow that `rpaef` removed comes back before others",
+    "time for which a flow removed by `rpaef` has priority on return",
 );
 
 pub(super) const PRIORITY_ADMISSION: Parameter = Parameter::new(
     "priority_admission",
     Kind::Ratio(0.0, 1.0),
     "0.03",
-    "P_RPAEF: while such flows are expected, the chance of each packet of another new flow",
+    "P_RPAEF: while such flows may return, the admission probability for each packet of another new flow",
 );
 
 /// Parameters.

@@ -600,7 +600,7 @@ mod tests {
         let settings = Settings::check(MANUAL.parameters, given.iter().map(|(n, v)| (*n, v)));
         assert_eq!(
             Params::new(&settings.unwrap()).unwrap_err().to_string(),
-            "`threshold`: 2000 packets never wait, because limit is 1000"
+            "`threshold`: the threshold is 2000 packets, but must not exceed the limit of 1000"
         );
     }
 

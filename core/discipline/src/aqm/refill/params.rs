@@ -13,77 +13,79 @@ use crate::parts::link_rate::RATE;
 pub const MANUAL: Manual = Manual {
     name: "refill",
     id: 0x00F7_020F,
-    purpose: "keeps packets back for a link that is congested elsewhere, as a controller says",
+    purpose: "holds packets back for a link that is congested elsewhere, under the command of a controller",
     source: "Chang et al., Software Defined Backpressure (SD-BM), section III-B, Figures 3 and 4",
     text: "\
-One queue at an ingress of the network. A controller that sees the congested link, the backpressure
-controller for example, sets `probability` (the paper's rho_b) again and again while the router runs. What
-is drawn is rho_a = rho_b / (1 - n rho_b), with the number n of packets that have passed since the last
-drop. With `wait`, as in `red`, it is 0 while n rho_b < 1, and then rho_a = rho_b / (2 - n rho_b).
+One queue at an ingress of the network. A controller that sees the congested link, for example the
+backpressure controller, repeatedly sets `probability` (the paper's rho_b) while the router runs. The
+probability of a drop or a hold is rho_a = rho_b / (1 - n rho_b), where n is the number of packets that
+have passed since the last drop. With `wait`, as in `red`, it is 0 while n rho_b < 1, and then rho_a =
+rho_b / (2 - n rho_b).
 
                      rho_a                       rho_a: the packet stays at the head,
     arrivals --> (dropped?) --> [ | | | | ] --> (held?) --> link     for one packet time
                from threshold on             ^_____|
 
-When the link is free, the packet at the head is held with rho_a: it stays for the time that it would take
-on the link, and is tried again then. An arrival that finds `threshold` or more packets waiting is dropped
-with rho_a; one that finds `limit` is dropped. Each drop restarts n, a hold does not: so when 1/rho_b
-packets have passed without a drop, rho_a is 1, and the queue keeps everything until it has reached the
-threshold and a packet is dropped (2/rho_b packets with `wait`), or, with `count_resets = \"set\"`, until
-the probability is set again. That is how packets wait here and not at the congested link. With \"set\" and
-a period T of the controller no ingress passes more than 1/rho_b packets in T without a drop, and one that
-has less to send is not held.
+When the link is free, the head packet is held with probability rho_a: it stays for the time that it would
+take on the link, and is then tried again. An arrival that finds `threshold` or more packets waiting is
+dropped with rho_a; an arrival that finds `limit` packets is dropped. Each drop restarts n, a hold does
+not. So when 1/rho_b packets (2/rho_b packets with `wait`) have passed without a drop, rho_a is 1, and the
+queue holds everything until it has reached the threshold and a packet is dropped, or, with `count_resets =
+\"set\"`, until the probability is set again. Thus packets wait here and not at the congested link. With
+\"set\" and a controller period T, no ingress passes more than 1/rho_b packets in T without a drop, and an
+ingress that has less to send is not held.
 
-Choosing parameters. `wait` is for comparing with a `red` that has it: both spread their drops alike then. A
-hundred packets at the congested link and four ingresses with a `threshold` of 50 hold as many packets as
+Choosing parameters. `wait` is for comparison with a `red` that has it: both then spread their drops alike.
+A hundred packets at the congested link and four ingresses with a `threshold` of 50 hold as many packets as
 300 at the link. With `count_resets = \"drop\"` the flows of an ingress must have more than `threshold`
-packets under way, or they all wait there for packets that nobody sends; a `silence` of some packet times
-ends such a wait and keeps the rest of that law. `lifetime` must be several times
-the period of the controller: a probability that has not been set again for that long counts as 0, and the
-queue is a plain one. So a controller that dies or cannot be reached stops no traffic. Any change of the
-queue's parameters counts as setting the probability again, one that has expired too: a controller that
-repeats the value it set before must be heard. A probability that is set in a file needs a long lifetime.
+packets in flight, or all of these wait there for packets that nobody sends; a `silence` of some packet
+times ends such a wait and keeps the rest of that law. `lifetime` must be several times the period of the
+controller: a probability that has not been set again for that long counts as 0, and the queue is a plain
+FIFO. So a controller that dies or becomes unreachable stops no traffic. Any change of the queue's
+parameters counts as setting the probability again, even if it has expired: a controller that repeats the
+previous value must have an effect. A probability that is set in a file needs a long lifetime.
 
-Defaults. Of the paper's thresholds 50 loses least. `lifetime` is 25 times its 40 ms. `limit` is `fifo`'s.
+Defaults. Of the paper's thresholds, 50 loses least. `lifetime` is 25 times the paper's 40 ms. `limit` is
+that of `fifo`.
 
-Deviations. A packet time is what its bytes of layer 2 take at the rate of the link, without the framing of
-layer 1, and no longer than 1 s. The text holds the packet at the head of the egress queue; the ingress queue
-is meant, or nothing would be kept back. It says that n counts from the last drop, and no more: that is
-`count_resets = \"drop\"`. With \"hold\" each hold restarts n, too, and hardly anything is held,
-because rho_a stays near rho_b. \"set\" is ours, and the default, because the queue cannot come to a stand
-with it. n counts packets that left: with arrivals instead, the queue would run empty between two drops. A
-hold for certain is not drawn, and takes no work until rho_a changes. An arrival that finds the limit
-restarts n as well. `lifetime` and `silence` are ours. With `hold` off nothing is held, and a `threshold`
-of 0 drops by rho_a whatever waits: RED's drops, moved to the ingress.
+Deviations. A packet time is the time of its layer-2 bytes at the rate of the link, without the framing of
+layer 1, and at most 1 s. The text holds the packet at the head of the egress queue; it must mean the
+ingress queue, or nothing would be held back. It says only that n counts from the last drop: that is
+`count_resets = \"drop\"`. With \"hold\" each hold restarts n as well, and hardly anything is held, because
+rho_a stays near rho_b. \"set\" is ours, and the default, because the queue cannot stall with it. n counts
+departures: if it counted arrivals, the queue would run empty between two drops. A certain hold (rho_a = 1)
+draws no random number, and costs no work until rho_a changes. An arrival that finds the limit also
+restarts n. `lifetime` and `silence` are ours. With `hold` off nothing is held, and a `threshold` of 0
+drops by rho_a at any queue length: RED's drops, moved to the ingress.
 
-An attacker who congests the far link makes every ingress hold. With `count_resets = \"drop\"` a quiet one,
-where few packets come, may keep each until `threshold` others have come behind it, or the probability
-falls. A peer that can set the probability can stop the port for `lifetime` at a time. Flows are not
-distinguished.",
+An attacker who congests the remote link makes every ingress hold. With `count_resets = \"drop\"` a quiet
+ingress, where few packets arrive, may hold each packet until `threshold` others have arrived behind it, or
+the probability falls. A peer that can set the probability can stop the port for `lifetime` at a time.
+Flows are not distinguished.",
     parameters: &[
         Parameter::new("threshold", Kind::Count(0, 1_000_000), "50 packets",
-            "packets waiting from which arrivals are dropped by chance; not more than limit").id(1),
+            "waiting packets from which arrivals are dropped at random; at most limit").id(1),
         Parameter::new("probability", Kind::Ratio(0.0, 1.0), "0",
-            "probability of a drop and of a hold, before it is spread evenly; a controller sets it").id(2),
-        Parameter::new("hold", Kind::Flag, "true", "whether packets are held at all, or only dropped").id(3),
+            "probability of a drop and of a hold, before it is spread evenly; set by a controller").id(2),
+        Parameter::new("hold", Kind::Flag, "true", "hold packets; if false, only drop them").id(3),
         Parameter::new("count_resets", Kind::Word(CountResets::WORDS), "set",
-            "what restarts the count of passed packets: only a drop, or also a hold or a new probability").id(4),
+            "event that restarts the count of passed packets: only a drop, or also a hold or a new probability").id(4),
         Parameter::new("wait", Kind::Flag, "false",
-            "whether nothing is dropped or held for 1/rho_b packets after a drop").id(5),
+            "nothing is dropped or held for 1/rho_b packets after a drop").id(5),
         Parameter::new("lifetime", Kind::Span(Span::from_millis(1), Span::from_secs(31_536_000)), "1 s",
             "time after which a probability that is not set again counts as 0").id(6),
         RATE.id(7), LIMIT.id(8),
         Parameter::new("silence", Kind::Span(Span::ZERO, Span::from_secs(1000)), "0 s",
-            "time without an arrival after which no packet is held; 0 s: held all the same").id(9),
+            "time without an arrival after which no packet is held; 0 s: packets are held regardless").id(9),
     ],
     gauges: &[
         Gauge::level(101, "probability", Unit::PerMillion,
-            "probability rho_b in force at the latest packet or change"),
-        Gauge::counter(102, "holds", Unit::One, "times that the packet at the head was held for a packet time"),
-        Gauge::counter(103, "early", Unit::Packets, "packets dropped by chance, above the threshold"),
+            "probability rho_b that applied at the latest packet or change"),
+        Gauge::counter(102, "holds", Unit::One, "number of times that the head packet was held for a packet time"),
+        Gauge::counter(103, "early", Unit::Packets, "packets dropped at random, above the threshold"),
         Gauge::counter(104, "full", Unit::Packets, "packets dropped because the queue was full"),
         Gauge::level(105, "mean", Unit::MilliPackets,
-            "packets waiting: mean of the time with a probability above 0"),
+            "waiting packets: mean over the time with a probability above 0"),
     ],
 };
 
@@ -151,7 +153,9 @@ impl Params {
             let (threshold, limit) = (params.threshold, params.limit);
             return Err(SettingError::Contradiction {
                 name: "threshold",
-                why: format!("{threshold} packets never wait, because limit is {limit}"),
+                why: format!(
+                    "the threshold is {threshold} packets, but must not exceed the limit of {limit}"
+                ),
             });
         }
         Ok(params)

@@ -23,7 +23,7 @@ pub(super) const ISOLATION: Parameter = Parameter::new(
     "isolation",
     Kind::Word(Isolation::WORDS),
     "triple-isolate",
-    "between whom it is fair, by CAKE's words",
+    "fairness between hosts or flows, in CAKE's keywords",
 );
 
 /// The isolation mode: between which hosts and flows the discipline is fair.

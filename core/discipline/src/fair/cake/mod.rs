@@ -39,54 +39,56 @@ pub const MANUAL: Manual = Manual {
     purpose: "CAKE as in Linux: fair between hosts, then flows, with COBALT in each queue",
     source: "Linux sch_cake; Hoiland-Jorgensen, Taht, Morton, Piece of CAKE, LANMAN 2018",
     text: "\
-A model of CAKE's one tin, for comparison with `tc qdisc add dev eth0 root cake bandwidth 100mbit
+A model of one CAKE tin, for comparison with `tc qdisc add dev eth0 root cake bandwidth 100mbit
 besteffort`; the port's `rate` is the bandwidth. Each flow has one of 1024 queues, which is found in a set
-of eight. A queue that was idle is new: it goes before the old ones until its turn is used up. Then it is
-bulk while it holds packets. A turn is the quantum, divided by the number of bulk flows of the flow's source
-or of its destination, whichever has more. So three flows of one host have together as much as the one flow
-of another.
+of eight. A queue that was idle is new: it precedes the old queues until its turn is used up. Then it is
+bulk while it holds packets. A turn is the quantum, divided by the number of bulk flows of the flow's
+source or destination, whichever has more. So three flows of one host together get as much as the single
+flow of another.
 
     host a: 3 flows   [ | | ] [ | | ] [ | ]    turns of a third      +--> new flows, first
     host b: 1 flow    [ | | | | ]              turns of a quantum  --+--> old flows, in turn
 
-Each queue is under COBALT, that is a CoDel which forgets as slowly as it learns, with BLUE beside it: while
-a queue overflows, BLUE's drop probability rises by 1/256 in each `target`, and it falls by 1/4096 in each
-one in which the queue is found empty. The last packet of a queue is not dropped. The target is a twentieth
-of `rtt`, but at least the time of a frame and a half. The quantum is the bytes of 1/4096 s, between 300 and
+Each queue is under COBALT: a CoDel that forgets as slowly as it learns, combined with BLUE. While a queue
+overflows, BLUE's drop probability rises by 1/256 in each `target`, and it falls by 1/4096 in each `target`
+in which the queue is found empty. The last packet of a queue is not dropped. The target is a twentieth of
+`rtt`, but at least the time of a frame and a half. The quantum is the bytes of 1/4096 s, between 300 and
 1514 B.
 
-Packets may use as much memory as four times what the link carries in an `rtt`, counted as Linux counts it
-(768 B for a short packet, 2304 B for a full frame), at least 4 MiB and at most 1514 B for each packet of
-`limit`. When that or `limit` is reached, the longest queue (by bytes) loses packets at its head.
+Packets may use four times the memory of the data that the link carries in an `rtt`, counted as Linux
+counts it (768 B for a short packet, 2304 B for a full frame), at least 4 MiB and at most 1514 B for each
+packet of `limit`. When that memory or `limit` is reached, the longest queue (by bytes) loses packets at
+its head.
 
 Defaults. All are CAKE's. A port without `rate` is CAKE's `unlimited`.
 
 Deviations: CoDel's square root is exact. The longest queue is found to the nearest 256 bytes. In rounds in
-which no flow gets as far as a packet, Linux visits each flow; here they are granted at once, so that a call
-visits each queue a few times at most. At most 256 packets are dropped in one call. A change of `isolation`
-lets the packets held leave before all others, unjudged. There is no shaper (the port paces), no DiffServ,
-no ACK filter and no look behind NAT; a line's framing is the port's. As in CAKE, a flow whose queue was
-taken by another one because all eight were taken may find a new queue, and overtake its own packets; and
-the first signal of a fresh queue comes as soon as the wait is above the target, not an `interval` later.
+which no flow may send a packet yet, Linux visits each flow; here such rounds are granted at once, so that
+a call visits each queue a few times at most. At most 256 packets are dropped in one call. After a change
+of `isolation` the queued packets leave before all others, without AQM. There is no shaper (the port
+paces), no DiffServ, no ACK filter and no NAT lookup; a line's framing is the port's. As in CAKE, a flow
+whose queue was taken by another flow, because all eight were in use, may get a new queue and overtake its
+own packets; and the first signal of a fresh queue comes as soon as the delay is above the target, not an
+`interval` later.
 
-An attacker with one address gets one host's share, with as many flows as it likes, while there are free
-queues. A thousand flows of one host cost a thousand visits a packet. With more flows than queues it takes
-them all, and with forged addresses it is many hosts. It also makes its victim's load greater by sending to
-it from many ports, and so takes from what else goes there. Its sparse packets, each of a new flow, go
-first, without a limit.",
+An attacker with one address gets one host's share, with any number of flows, while there are free queues.
+With a thousand flows of one host, a packet costs a thousand visits. An attacker with more flows than
+queues takes them all, and with forged addresses it counts as many hosts. It also raises its victim's load
+by sending to it from many ports, and so takes bandwidth from the victim's other traffic. Its sparse
+packets, each of a new flow, go first, without a limit.",
     parameters: &[ISOLATION.id(1), RTT.id(2), ECN.id(3), LIMIT.id(4)],
     gauges: &[
-        Gauge::counter(101, "longest_flow", Unit::Packets, "packets that the longest queue lost to make room"),
+        Gauge::counter(101, "longest_flow", Unit::Packets, "packets dropped from the longest queue to make room"),
         Gauge::counter(102, "dropped", Unit::Packets, "packets dropped by CoDel"),
         Gauge::counter(103, "marked", Unit::Packets, "packets marked by CoDel"),
         Gauge::counter(104, "blue", Unit::Packets, "packets dropped by BLUE"),
         Gauge::counter(105, "shared", Unit::Packets,
-            "packets for which a queue was taken from another flow, because all of their set were taken"),
+            "packets whose flow took over another flow's queue, because all queues of the set were in use"),
         Gauge::level(106, "sparse_now", Unit::One, "flows that have not used up their first turn"),
-        Gauge::level(107, "bulk_now", Unit::One, "flows that count in their hosts' load"),
+        Gauge::level(107, "bulk_now", Unit::One, "flows that count in the load of their hosts"),
         Gauge::level(108, "decaying_now", Unit::One, "empty flows that keep their queues until their AQM is at rest"),
-        Gauge::level(109, "unresponsive_now", Unit::One, "flows under BLUE"),
-        Gauge::level(110, "memory", Unit::Bytes, "memory that the packets held would take in Linux"),
+        Gauge::level(109, "unresponsive_now", Unit::One, "flows with a BLUE drop probability above 0"),
+        Gauge::level(110, "memory", Unit::Bytes, "memory that the queued packets would take in Linux"),
     ],
 };
 

@@ -15,16 +15,16 @@ use crate::parts::bins::{KEY, key_kind};
 pub const MANUAL: Manual = Manual {
     name: "lru_fq",
     id: 0x00F7_020B,
-    purpose: "a small cache picks out the high-bandwidth flows, which get one share of the link together",
+    purpose: "a small cache detects the high-bandwidth flows (hogs), which get one share of the link together",
     source: "Achanta and Reddy, ICC 2004, section II, Figures 1 and 2",
     text: "\
-The cache holds a fixed number of flows, whatever the number of flows on the link. A packet of a
+The cache holds a fixed number of flows, independent of the number of flows on the link. A packet of a
 cached flow is a hit: the flow is counted and moves to the top. Any other packet is a miss: with the
-admission probability its flow replaces the one at the bottom. So a flow must send steadily to be in
-the cache, and short ones hardly ever are. A hit whose flow is above the threshold goes to the hit
-queue; everything else goes to the miss queue. Start-time fair queueing shares the link by the two
-weights. A packet costs constant time, and memory is fixed. It leaves with the class of its queue, 1 for
-the hit queue and 0 for the miss queue, so that who watches the port can count by it.
+admission probability its flow replaces the flow at the bottom. So a flow must send steadily to stay in the
+cache, and short flows hardly ever enter it. A hit whose flow is above the threshold goes to the hit queue;
+all other packets go to the miss queue. Start-time fair queueing shares the link by the two weights. A
+packet costs constant time, and memory is fixed. It leaves with the class of its queue, 1 for the hit queue
+and 0 for the miss queue, so that an observer of the port can count by class.
 
                 +------------------------+   hit, above the threshold
     arrivals -->| cache: LRU of n flows  |------------------------------> [ hit queue  ] --+
@@ -33,88 +33,90 @@ the hit queue and 0 for the miss queue, so that who watches the port can count b
                  a miss replaces the         miss, or below the threshold
                  bottom with probability p
 
-Admission. A fixed probability has to suit the cache and the traffic: too high, and a tail of small flows
-pushes the hogs out; too low, and a hog waits although there is room. The adaptive one is steered by what
-it is for, the time that an entry stays although no packet of its flow comes. When an entry of a cache of
-n is replaced after fewer than 100 n turns without a packet of its flow, the probability falls, else it
-grows, by one part in about sqrt(n) each time. A turn is a packet of another flow than the one before. It
-begins with 1 and stays between 1/200 and 1; while the cache is not full, every miss is admitted.
+Admission. A fixed probability must suit the cache and the traffic: if it is too high, a tail of small
+flows displaces the hogs; if it is too low, a hog waits although there is room. The adaptive probability is
+controlled by the time that an entry stays although no packet of its flow arrives. When an entry of a cache
+of n is replaced after fewer than 100 n turns without a packet of its flow, the probability falls,
+otherwise it grows, by one part in about sqrt(n) each time. A turn is a packet of another flow than the
+previous packet. The probability starts at 1 and stays between 1/200 and 1; while the cache is not full,
+every miss is admitted.
 
-Threshold. A share is of the rate of all flows together, measured over `rate_window`; nobody is above it
-in the first window, nor in the first one after a pause of two windows. A number of packets counts from the
-admission on, and is not a rate: on a link with few flows, every flow that lasts reaches it.
+Threshold. A share refers to the rate of all flows together, measured over `rate_window`; no flow is above
+it in the first window, nor in the first window after a pause of two windows. A number of packets counts
+from the admission on, and is not a rate: on a link with few flows, every long-lived flow reaches it.
 
-Choosing parameters. The cache must be larger than the number of hogs to expect, or they push each other
-out. With a threshold in packets it must not be much larger: every flow that lasts ends up in a large
+Choosing parameters. The cache must be larger than the expected number of hogs, or they displace each
+other. With a threshold in packets it must not be much larger: every long-lived flow ends up in a large
 cache, and becomes a hog. With a threshold as a rate or a share the size hardly matters. The default of
-1/20 finds up to 20 hogs, and the default cache of 64 has room for them. It does not suit a link with
-fewer than some ten flows that last: each of them is above it, hog or not; then say a rate that they do
-not reach. The default limit of 500 packets lets both queues together hold as much as the default FIFO
-does; a queue that has half the link then delays a packet no longer than that FIFO.
+1/20 finds up to 20 hogs, and the default cache of 64 has room for them. It does not suit a link with fewer
+than about ten long-lived flows: each of them is above it, hog or not; in that case set a rate that they do
+not reach. With the default limit of 500 packets both queues together hold as much as the default FIFO; a
+queue that has half the link then delays a packet no longer than that FIFO.
 
-Defaults. Equal weights are the paper's. `rate_window` is a long round trip: what TCP sends at once in it is
-averaged. `pin` is off, because it helps only where hogs outnumber the cache.
+Defaults. Equal weights are the paper's. `rate_window` is a long round-trip time, so that it averages the
+bursts of TCP. `pin` is off, because it helps only if there are more hogs than cache entries.
 
-What a hog gains. The hit queue has its share of the link for however few flows are in it. So with equal
-weights one transfer of many that comes above the threshold by chance has half of the link, and stays. With
-the hit queue's share equal to the threshold, as with `miss_weight = 19` and 1/20, there is nothing to gain.
+Gain for a hog. The hit queue has its share of the link even if it holds only a few flows. So with equal
+weights a single transfer of many that exceeds the threshold by chance gets half of the link, and stays. If
+the hit queue's share equals the threshold, as with `miss_weight = 19` and 1/20, there is nothing to gain.
 
 Order. When a flow crosses the threshold, or leaves the cache, its packets go to the other queue, and may
-overtake those that still wait in the first one. Within one queue they keep their order. TCP takes that for
-loss: a transfer that comes above a rate or a share again and again is slowed down each time, and may stay
-below. A longer `rate_window` makes that rarer, and `order = \"kept\"` ends it: a hog's packets wait in the hit
-queue until those of the same flow have left the miss queue, and a flow stays in the hit queue, and in the
-cache, as long as one of its packets waits there. Hogs that come and go delay the other hogs by that, nobody
-else. A new `key` or a smaller `cache` may let packets overtake once.
+overtake its packets that still wait in the first queue. Within one queue they keep their order. TCP treats
+the reordering as loss: a transfer that repeatedly exceeds a rate or a share is slowed down each time, and
+may stay below. A longer `rate_window` makes that rarer, and `order = \"kept\"` prevents it: a hog's packets
+wait in the hit queue until earlier packets of the same flow have left the miss queue, and a flow stays in
+the hit queue, and in the cache, as long as one of its packets waits there. Hogs that come and go thereby
+delay only other hogs. A new `key` or a smaller `cache` may let packets overtake once.
 
-With `codel` both queues are under CoDel, so that calls do not wait behind what long transfers leave standing
-in the miss queue, and transfers in the hit queue have a short one as well. A flood that does not react fills
-the hit queue up to `limit` all the same.
+With `codel` both queues are under CoDel, so that calls do not wait behind the standing queue of long
+transfers in the miss queue, and transfers in the hit queue have a short queue as well. An unresponsive
+flood nevertheless fills the hit queue up to `limit`.
 
-Both make long transfers fairer to each other where nobody attacks. Under attack `order = \"kept\"` costs: a web
-page that was once above the threshold stays behind the floods in the hit queue, and with `codel` as well
-hundreds of steady senders stay there, beside transfers that give way to them.
+Both make long transfers fairer to each other where nobody attacks. Under attack `order = \"kept\"` has a
+cost: a web page that was once above the threshold stays behind the floods in the hit queue, and with
+`codel` as well hundreds of steady senders stay there, together with transfers that give way to them.
 
-With `pin`, a flow above the threshold cannot be replaced. It is released when it was not above the
-threshold for `pin_timeout`: its place is the first to be replaced then. At most three quarters of
-the cache are pinned, so that new hogs can always be found.
+With `pin`, a flow above the threshold cannot be replaced. It is released when it has not been above the
+threshold for `pin_timeout`: its entry is then the first to be replaced. At most three quarters of the
+cache are pinned, so that new hogs can always be found.
 
 Deviations: the adaptive admission and the threshold as a share are ours; the paper has 1/50 or 1/55, and
-125 packets or a rate. With a fixed admission a miss is also admitted with the probability only while the
-cache is not full, so that start-up is no exception. The packet that gets its flow admitted is counted as
-seen, but is a miss. The limit on pins and their release are ours; the paper only proposes pinning. Flows
-are identified by the 64-bit keyed hash of their key. Equal start tags favour the miss queue. The virtual
-time is treated as in `stfq`. A new `key` empties the cache, because its entries mean something else then.
+125 packets or a rate. A fixed admission probability also applies while the cache is not full, so that
+start-up is not an exception. The packet that gets its flow admitted is counted as seen, but is a miss. The
+limit on pins and their release are ours; the paper only proposes pinning. Flows are identified by the
+64-bit keyed hash of their key. Equal start tags favour the miss queue. The virtual time is treated as in
+`stfq`. A new `key` empties the cache, because its entries would mean something else.
 
-An attacker with more hogs than the cache has entries makes them push each other out: part of their
-packets is in the miss queue then (a larger cache or `pin` helps). With more than 20 equal ones none is
-above a share of 1/20. One with a new address on each packet has no flow: all of it is in the
-miss queue, together with everybody else, and admissions replace useful entries (`key = \"destination\"`
+An attacker with more hogs than the cache has entries makes them displace each other: part of their packets
+then goes to the miss queue (a larger cache or `pin` helps). With more than 20 equal hogs none is above a
+share of 1/20. An attacker with a new address on each packet has no flow: all of its packets are in the
+miss queue, together with everybody else's, and admissions replace useful entries (`key = \"destination\"`
 finds the victim instead). That lowers the adaptive probability, but not below 1/200: a hog is found after
-200 of its packets on average, and stays. One who stays below the threshold, or sends in turns from many
+200 of its packets on average, and stays. An attacker who stays below the threshold, or rotates among many
 flows, is not a hog. With pins, one packet of each flow in each `pin_timeout` holds three quarters of the
 cache.",
     parameters: &[
-        Parameter::new("cache", Kind::Count(1, 65536), "64", "flows in the cache; more than the hogs to expect").id(1),
+        Parameter::new("cache", Kind::Count(1, 65536), "64", "flows in the cache; more than the expected number of \
+                                                              hogs").id(1),
         Parameter::new("admission", Kind::RatioOrWord(0.0, 1.0, ADAPTIVE), ADAPTIVE,
             "probability that a miss admits its flow to the cache, or adaptive").id(2),
         Parameter::new("threshold", Kind::PacketsRateOrShare(1_000_000_000, Rate::PARAMETER_MAX), "1/20",
-            "what makes a flow in the cache a hog: packets since admission, a rate, or a share of all").id(3),
+            "threshold that makes a cached flow a hog: packets since admission, a rate, or a share of all traffic").id(3),
         Parameter::new("hit_weight", Kind::Count(1, 1000), "1",
-            "share of the hit queue, to that of the miss queue").id(4),
+            "share of the hit queue, relative to the miss queue").id(4),
         Parameter::new("miss_weight", Kind::Count(1, 1000), "1",
-            "share of the miss queue, to that of the hit queue").id(5),
-        Parameter::new("pin", Kind::Flag, "false", "whether a flow above the threshold stays in the cache").id(6),
+            "share of the miss queue, relative to the hit queue").id(5),
+        Parameter::new("pin", Kind::Flag, "false", "a flow above the threshold stays in the cache").id(6),
         Parameter::new("pin_timeout", Kind::Span(Span::from_millis(1), Span::from_secs(86_400)), "10 s",
-            "a pin is released when its flow was not above the threshold for this long").id(7),
+            "time below the threshold after which a flow's pin is released").id(7),
         KEY.id(8),
         Parameter::new("limit", Kind::Count(1, 500_000), "500 packets",
             "maximum packets held, in each of the two queues").id(9),
         Parameter::new("rate_window", Kind::Span(Span::from_micros(10), Span::from_secs(100)), "100 ms",
-            "window of the rates, of a flow and of all together").id(10),
+            "window of the rate measurement, for each flow and for all together").id(10),
         Parameter::new("order", Kind::Word(&[FREE, KEPT]), FREE,
-            "whether a flow that crosses between the queues keeps its order").id(11),
-        Parameter::new("codel", Kind::Flag, "false", "whether both queues are under CoDel").id(12),
+            "whether a flow that moves between the queues keeps its order").id(11),
+        Parameter::new("codel", Kind::Flag, "false", "both queues are under CoDel").id(12),
         TARGET.id(13),
         INTERVAL.id(14),
         ECN.id(15),
@@ -124,15 +126,15 @@ cache.",
         Gauge::counter(102, "misses", Unit::Packets, "packets of flows not in the cache"),
         Gauge::counter(103, "admissions", Unit::One, "flows admitted to the cache"),
         Gauge::counter(104, "evictions", Unit::One, "flows replaced in the cache"),
-        Gauge::counter(105, "evicted_hogs", Unit::One, "of these, flows whose latest packet was above the threshold"),
-        Gauge::counter(106, "refusals", Unit::One, "admissions that failed, because every entry is pinned"),
-        Gauge::counter(107, "identified", Unit::One, "times that a flow in the cache came above the threshold"),
+        Gauge::counter(105, "evicted_hogs", Unit::One, "replaced flows whose latest packet was above the threshold"),
+        Gauge::counter(106, "refusals", Unit::One, "failed admissions, because every entry is pinned"),
+        Gauge::counter(107, "identified", Unit::One, "number of times that a cached flow rose above the threshold"),
         Gauge::level(108, "cached", Unit::One, "flows in the cache"),
         Gauge::level(109, "hogs", Unit::One, "flows in the cache whose latest packet was above the threshold"),
         Gauge::level(110, "pinned", Unit::One, "flows in the cache that cannot be replaced"),
-        Gauge::level(111, "admission", Unit::PerMillion, "probability that a miss admits its flow now"),
-        Gauge::counter(112, "to_hit", Unit::Packets, "packets for the hit queue, dropped ones included"),
-        Gauge::counter(113, "to_miss", Unit::Packets, "packets for the miss queue, dropped ones included"),
+        Gauge::level(111, "admission", Unit::PerMillion, "current probability that a miss admits its flow"),
+        Gauge::counter(112, "to_hit", Unit::Packets, "packets for the hit queue, including dropped packets"),
+        Gauge::counter(113, "to_miss", Unit::Packets, "packets for the miss queue, including dropped packets"),
         Gauge::counter(114, "full_hit", Unit::Packets, "packets dropped because the hit queue was full"),
         Gauge::counter(115, "full_miss", Unit::Packets, "packets dropped because the miss queue was full"),
         Gauge::level(116, "hit_packets", Unit::Packets, "packets in the hit queue"),
@@ -141,7 +143,8 @@ cache.",
         Gauge::level(119, "miss_bytes", Unit::Bytes, "bytes in the miss queue"),
         Gauge::counter(120, "dropped", Unit::Packets, "packets dropped by the control law"),
         Gauge::counter(121, "marked", Unit::Packets, "packets marked by the control law"),
-        Gauge::counter(122, "stayed", Unit::Packets, "packets for the hit queue only because others of their flow wait there"),
+        Gauge::counter(122, "stayed", Unit::Packets, "packets for the hit queue only because earlier packets of their \
+                                                      flow wait there"),
     ],
 };
 
@@ -208,7 +211,7 @@ impl Params {
         if params.pin && params.threshold.is_nothing() {
             return Err(SettingError::Contradiction {
                 name: "pin",
-                why: "every flow is above this threshold, so pins would keep the first ones that come"
+                why: "every flow is above this threshold, so pins would keep the first flows that arrive"
                     .to_owned(),
             });
         }

@@ -169,7 +169,7 @@ impl RawFilter {
             return Err(wrong(
                 field,
                 found,
-                "a range whose first port is not above its last one",
+                "a range whose first port is not above its last port",
             ));
         }
         match self.protocol {
@@ -193,7 +193,8 @@ impl RawFilter {
             || code.is_tag()
             || matches!(code, EtherType::IPV4 | EtherType::IPV6)
         {
-            let permitted = "from 0x0600 to 0xffff, and neither IP (give the version) nor a tag";
+            let permitted =
+                "from 0x0600 to 0xffff, and neither IP (use the version instead) nor a VLAN tag";
             return Err(wrong("ethertype", shown, permitted));
         }
         match *self == alone {
@@ -204,11 +205,7 @@ impl RawFilter {
                 prefix_lens: [0; 2],
                 protocol: None,
             }),
-            false => Err(wrong(
-                "ethertype",
-                shown,
-                "absent where there are fields of IP",
-            )),
+            false => Err(wrong("ethertype", shown, "absent if there are IP fields")),
         }
     }
 }
@@ -553,7 +550,7 @@ mod tests {
                     source_ports: Some((9, 8)),
                     ..v4()
                 },
-                "source_ports is 9 to 8, but must be a range whose first port is not above its last one",
+                "source_ports is 9 to 8, but must be a range whose first port is not above its last port",
             ),
             (
                 RawFilter {
@@ -573,18 +570,18 @@ mod tests {
             ),
             (
                 ethertype(0x0800),
-                "ethertype is 0x0800, but must be from 0x0600 to 0xffff, and neither IP (give the version) nor a tag",
+                "ethertype is 0x0800, but must be from 0x0600 to 0xffff, and neither IP (use the version instead) nor a VLAN tag",
             ),
             (
                 ethertype(0x05ff),
-                "ethertype is 0x05ff, but must be from 0x0600 to 0xffff, and neither IP (give the version) nor a tag",
+                "ethertype is 0x05ff, but must be from 0x0600 to 0xffff, and neither IP (use the version instead) nor a VLAN tag",
             ),
             (
                 RawFilter {
                     protocol: Some(6),
                     ..ethertype(0x88f7)
                 },
-                "ethertype is 0x88f7, but must be absent where there are fields of IP",
+                "ethertype is 0x88f7, but must be absent if there are IP fields",
             ),
         ];
         for (raw, message) in cases {

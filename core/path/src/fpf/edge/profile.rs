@@ -54,7 +54,7 @@ pub enum ProfileError {
     #[error("the burst is {0}, but must be from {BURST_MIN} to {BURST_MAX}")]
     Burst(Bytes),
     /// The number of packets that may wait is out of range.
-    #[error("{0} packets may wait, but must be from 1 to {WAITING_MAX}")]
+    #[error("the queue limit is {0} packets, but must be from 1 to {WAITING_MAX}")]
     Waiting(usize),
 }
 
@@ -154,7 +154,7 @@ mod tests {
         );
         assert_eq!(
             Shape::new(Rate::from_bps(1000), 0).unwrap_err().to_string(),
-            "0 packets may wait, but must be from 1 to 62500"
+            "the queue limit is 0 packets, but must be from 1 to 62500"
         );
     }
 }

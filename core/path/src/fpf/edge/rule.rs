@@ -12,7 +12,7 @@ use crate::fpf::edge::profile::{Profile, Shape};
 
 /// The table has reached its limit of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the encapsulation table is full: it has its limit of {limit} rules")]
+#[error("the encapsulation table is full: its limit is {limit} rules")]
 pub struct Full {
     /// Maximum rules.
     pub limit: usize,

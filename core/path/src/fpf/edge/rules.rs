@@ -712,7 +712,7 @@ mod tests {
                 .unwrap();
         }
         let third = rules.set(3, &Filter::exact(&flow(3)), &to(1), at(0));
-        let text = "the encapsulation table is full: it has its limit of 2 rules";
+        let text = "the encapsulation table is full: its limit is 2 rules";
         assert_eq!(third.unwrap_err().to_string(), text);
         assert_eq!(
             rules.set(2, &Filter::exact(&flow(3)), &to(1), at(0)),

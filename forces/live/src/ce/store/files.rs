@@ -85,12 +85,12 @@ impl Files {
         };
         if copy.exists() {
             let remedy =
-                back(&copy, path) + ", or move the copy away to begin with the configuration alone";
+                back(&copy, path) + ", or move the copy away to start with the configuration only";
             return Err(missing(copy, remedy));
         }
         if redb.exists() {
             let remedy =
-                convert(&redb, path) + ", or move it away to begin with the configuration alone";
+                convert(&redb, path) + ", or move it away to start with the configuration only";
             return Err(missing(redb, remedy));
         }
         let create = |path: &Path| {
@@ -105,7 +105,7 @@ impl Files {
             rewrite_at: rewrite_at(0),
             is_sound: true,
         };
-        tracing::info!(store = %path.display(), "a new store: nothing is kept from operators yet");
+        tracing::info!(store = %path.display(), "created a new store, without changes by operators");
         Ok(files)
     }
 
@@ -145,7 +145,7 @@ impl Files {
             && let Err(error) = self.rewrite()
         {
             self.rewrite_at = 2 * self.main.length;
-            tracing::warn!(%error, "the store cannot be rewritten shorter; its changes are kept as they are");
+            tracing::warn!(%error, "cannot compact the store; it keeps growing, and no change is lost");
         }
         Ok(())
     }
@@ -166,7 +166,7 @@ impl Files {
             Ok(Some(copy)) => copy,
             missing_or_other => {
                 if let Err(error) = missing_or_other {
-                    tracing::warn!(%error, "the copy of the store is written again");
+                    tracing::warn!(%error, "rewriting the copy of the store");
                 }
                 self.main.copied_to(&self.copy.path)?
             }
@@ -209,23 +209,23 @@ fn decide(path: &Path, main: &Scan, copy: Option<&Scan>) -> Result<(), StoreErro
     let why = match &main.fault {
         None if confirmed <= main.last => return Ok(()),
         None => format!(
-            "it ends with change {}, and its copy has change {confirmed}",
+            "it ends with change {}, but its copy has change {confirmed}",
             main.last
         ),
         Some(fault @ Fault::Torn(_)) if whole.is_some() && confirmed <= main.last => {
-            tracing::warn!(store = %path.display(), %fault, "a change that was never confirmed is removed from the store");
+            tracing::warn!(store = %path.display(), %fault, "removing an unconfirmed change from the store");
             return Ok(());
         }
         Some(fault) => fault.to_string(),
     };
     let copied = with_suffix(path, ".copy");
     let alone = format!(
-        "move {} and {} away to begin with the configuration alone",
+        "move {} and {} away to start with the configuration only",
         path.display(),
         copied.display()
     );
     let remedy = match &main.fault {
-        Some(Fault::Newer(_)) => "use a later weir".to_owned(),
+        Some(Fault::Newer(_)) => "use a newer version of weir".to_owned(),
         _ if whole.is_some() => back(&copied, path),
         Some(Fault::Redb) => convert(path, path),
         Some(Fault::Torn(_) | Fault::Damaged(_)) => format!(
@@ -245,7 +245,7 @@ fn decide(path: &Path, main: &Scan, copy: Option<&Scan>) -> Result<(), StoreErro
 /// Instruction to restore the copy.
 fn back(copy: &Path, path: &Path) -> String {
     let (copy, path) = (copy.display(), path.display());
-    format!("its copy is whole: `cp -p {copy} {path}` goes back to it")
+    format!("its copy is intact: `cp -p {copy} {path}` restores it")
 }
 
 /// Instruction to convert a store of an earlier version.

@@ -50,12 +50,12 @@ pub(super) enum Fault {
     Empty,
     #[error("it is not a store of a control element")]
     Foreign,
-    #[error("an earlier version of weir has written it, as a redb database")]
+    #[error("it is a redb database, written by an earlier version of weir")]
     Redb,
-    #[error("it has version {0}, and this weir reads version {VERSION}")]
+    #[error("it has version {0}, but this weir reads version {VERSION}")]
     Newer(u64),
     /// The last line, which a crash may have truncated.
-    #[error("line {0}, the last one, is not whole")]
+    #[error("the last line ({0}) is incomplete")]
     Torn(u64),
     #[error("line {0} is damaged")]
     Damaged(u64),
@@ -136,7 +136,7 @@ fn line(text: serde_json::Result<String>) -> io::Result<Vec<u8>> {
     let line = format!("{:08x} {text}\n", CRC.checksum(text.as_bytes())).into_bytes();
     match line.len() as u64 <= LINE_BYTES_MAX {
         true => Ok(line),
-        false => Err(io::Error::other("the change is too long; make several")),
+        false => Err(io::Error::other("the change is too large; split it")),
     }
 }
 
@@ -230,7 +230,8 @@ impl Log {
             let mut log = Self::open(&self.path)?;
             let scan = scan(&log.file, self.length, |_| {})?;
             if scan.fault.is_some() || (scan.last, scan.length) != (last, self.length) {
-                let why = "it is not the file that this process has written; undo that, or restart the control element";
+                let why = "it is not the file that this process has written; restore that file, or restart the \
+                           control element";
                 return Err(io::Error::other(why));
             }
             log.length = self.length;

@@ -353,7 +353,7 @@ impl Association {
                 self.advance(now);
             }
             Ok(Verdict::Drop) => self.dropped.implausible += 1,
-            Err(_) => self.violation("data after they were given up"),
+            Err(_) => self.violation("data that the sender had abandoned"),
         }
     }
 

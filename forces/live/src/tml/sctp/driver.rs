@@ -47,15 +47,17 @@ const REFUSED: [Kind<Refused>; 5] = [
     }),
     (
         Fault::Forged,
-        "a cookie that is not ours, or too old",
+        "a packet with a foreign or expired cookie",
         |r| r.cookie,
     ),
-    (Fault::Unassociated, "a packet of no association", |r| {
-        r.out_of_the_blue
-    }),
+    (
+        Fault::Unassociated,
+        "a packet without an association",
+        |r| r.out_of_the_blue,
+    ),
     (
         Fault::TooMany,
-        "an association beyond the permitted number of links",
+        "an association above the maximum number of links",
         |r| r.links,
     ),
 ];
@@ -66,17 +68,17 @@ const DROPPED: [Kind<Dropped>; 4] = [
         "a message with the identifier, type or priority of another channel",
         |d| d.ppid + d.message_kind + d.priority,
     ),
-    (Fault::Malformed, "a message that is not of ForCES", |d| {
+    (Fault::Malformed, "a message that is not ForCES", |d| {
         d.malformed
     }),
     (
         Fault::Forged,
-        "a packet with another verification tag",
+        "a packet with a wrong verification tag",
         |d| d.tag,
     ),
     (
         Fault::Forged,
-        "a chunk that no honest sender sends now",
+        "a chunk that is implausible in this state",
         |d| d.chunk + d.implausible,
     ),
 ];
@@ -193,7 +195,7 @@ impl Driver {
 
     /// Handles a socket error, perhaps an ICMP message because nobody listens. Only timeouts end anything.
     async fn complain(&self, error: &io::Error) {
-        tracing::debug!(%error, "the socket of SCTP has an error");
+        tracing::debug!(%error, "SCTP socket error");
         time::sleep(PAUSE).await;
     }
 
@@ -276,7 +278,7 @@ impl Driver {
                     Ok(sent) => sent?,
                     Err(_) => {
                         let what =
-                            format_args!("SCTP did not take a redirect within {redirect_max:?}");
+                            format_args!("SCTP did not accept a redirect within {redirect_max:?}");
                         self.faults.report(Fault::Late, what);
                     }
                 },

@@ -174,7 +174,7 @@ impl Endpoint {
             }
         }
         while let Some(link) = self.links.overdue(now) {
-            let why = "not all three channels came".to_owned();
+            let why = "the peer did not open all three channels in time".to_owned();
             self.end_link(now, link, End::Violation(why));
         }
         self.try_dial(now);
@@ -320,7 +320,7 @@ impl Endpoint {
         }
         self.settle(now, path);
         while let Some(link) = self.links.overdue(now) {
-            let why = "too many links miss a channel".to_owned();
+            let why = "too many links lack a channel".to_owned();
             self.end_link(now, link, End::Violation(why));
         }
     }

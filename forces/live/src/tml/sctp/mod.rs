@@ -114,7 +114,7 @@ impl Sctp {
             Ok(Ok(id)) => id,
             Ok(Err(why)) => return Err(TmlError::handshake(address, why)),
             Err(_) => {
-                let why = format_args!("not within {:?}", limits.handshake);
+                let why = format_args!("timeout after {:?}", limits.handshake);
                 return Err(TmlError::handshake(address, why));
             }
         };
@@ -236,7 +236,7 @@ async fn listen(driver: Arc<Driver>, opened: mpsc::Sender<Link>, common: Common)
                 let (link, ends) = link::open(None, peer, &common.channel, &common.faults);
                 tokio::spawn(driver.clone().serve(id, ends, common.limits));
                 if opened.try_send(link).is_err() {
-                    let what = format_args!("{peer}: too many links wait to be accepted");
+                    let what = format_args!("{peer}: too many links are waiting to be accepted");
                     common.faults.report(Fault::TooMany, what);
                 }
             }

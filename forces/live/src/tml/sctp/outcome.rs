@@ -20,7 +20,7 @@ impl fmt::Display for End {
         match self {
             Self::Closed => f.write_str("closed here"),
             Self::ByPeer => f.write_str("closed by the peer"),
-            Self::Silent => f.write_str("nothing came from the peer, not even a heartbeat"),
+            Self::Silent => f.write_str("the peer sent nothing, not even a heartbeat"),
             Self::Violation(what) => write!(f, "the peer broke the protocol: {what}"),
         }
     }

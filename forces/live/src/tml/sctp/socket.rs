@@ -45,7 +45,7 @@ impl Socket {
         socket.set_nonblocking(true)?;
         let sized = socket.set_recv_buffer_size(BUFFER_BYTES);
         if let Err(error) = sized.and_then(|()| socket.set_send_buffer_size(BUFFER_BYTES)) {
-            tracing::debug!(%error, "a socket keeps the size of its buffers");
+            tracing::debug!(%error, "cannot enlarge the buffers of a socket");
         }
         socket.bind(&local.into())?;
         // To the standard library, a raw socket looks like a UDP socket with ports of zero.

@@ -38,7 +38,9 @@ fn bytes_max(is_sealed: bool) -> usize {
 fn datagram(sealer: Option<&Sealer>, message: &[u8], faults: &Faults) -> Option<Vec<u8>> {
     let (len, len_max) = (message.len(), bytes_max(sealer.is_some()));
     if len > len_max {
-        let what = format_args!("a redirect of {len} bytes does not fit a datagram, {len_max} do");
+        let what = format_args!(
+            "a redirect of {len} bytes does not fit in a datagram, which has at most {len_max}"
+        );
         faults.report(Fault::TooLong, what);
         return None;
     }
@@ -295,7 +297,7 @@ impl Redirects for Member {
         let faults = &self.hub.faults;
         let Some(address) = *lock(&self.entry.address) else {
             let what =
-                format_args!("a redirect was not sent: the FE has not shown its UDP address yet");
+                format_args!("a redirect was not sent: the UDP address of the FE is not known yet");
             return faults.report(Fault::Late, what);
         };
         if let Some(datagram) = datagram(self.entry.sealer.as_ref(), message, faults)

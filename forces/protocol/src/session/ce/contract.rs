@@ -114,14 +114,14 @@ pub enum Event {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParamsError {
     /// The CE's own ID is not an ID of a CE, or an ID that it would assign is not an ID of an FE.
-    #[error("the ID {0} is not that of {1}")]
+    #[error("{0} is not the ID of {1}")]
     Id(Id, &'static str),
     /// A time is too short.
     #[error(transparent)]
     Zero(#[from] ZeroSpan),
     /// A limit is zero, so the CE could never send a request.
     #[error(
-        "a CE needs at least one link, and for each FE at least one open request and one that waits"
+        "a CE needs at least one link, and for each FE at least one open request and one queued request"
     )]
     Nothing,
 }
@@ -157,13 +157,13 @@ pub enum RequestError {
     #[error("the queue of requests for the FE {0} is full")]
     Full(Id),
     /// The FE takes part in a transaction.
-    #[error("the FE {0} takes part in a transaction, and takes no other changes until it ends")]
+    #[error("the FE {0} takes part in a transaction, and accepts no other changes until it ends")]
     Busy(Id),
     /// A Config needs an execution mode.
     #[error("a change needs an execution mode: all or none, until failure, or continue on failure")]
     NoExecution,
     /// Only transactions send COMMIT and TRCOMP.
-    #[error("COMMIT and TRCOMP belong to transactions: begin one")]
+    #[error("COMMIT and TRCOMP are permitted only in transactions: begin one")]
     Commits,
     /// The request does not fit a message.
     #[error(transparent)]

@@ -75,7 +75,7 @@ pub enum Cause {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransactionError {
     /// There are no parts, an FE has two parts, or a part has no changes.
-    #[error("a transaction needs FEs, each of them once and with changes")]
+    #[error("a transaction needs at least one FE, and lists each FE once, with changes")]
     Parts,
     /// A part cannot be sent.
     #[error(transparent)]

@@ -91,16 +91,18 @@ pub struct Params {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParamsError {
     /// The list of CEs is empty or too long, or contains a CE twice.
-    #[error("there are {0} CEs, but there must be from 1 to {CES_MAX}, each one once")]
+    #[error("there are {0} CEs, but there must be from 1 to {CES_MAX}, without duplicates")]
     Ces(usize),
     /// An ID is of the wrong kind.
-    #[error("the ID {0} is not that of {1}")]
+    #[error("{0} is not the ID of {1}")]
     Id(Id, &'static str),
     /// A time is too short.
     #[error(transparent)]
     Zero(#[from] ZeroSpan),
     /// A limit is zero, so the FE would accept no request or never request an association.
-    #[error("an FE takes at least one request at a time, and sends at least one association setup")]
+    #[error(
+        "an FE must accept at least one request at a time, and send at least one association setup"
+    )]
     Nothing,
     /// Hot standby without a time for which the FE keeps forwarding without a master.
     #[error("hot standby needs a time for which the FE keeps forwarding without a CE (CEFTI)")]

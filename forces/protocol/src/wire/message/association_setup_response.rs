@@ -64,11 +64,16 @@ pub(super) fn parse_code(
     place.permit_len("number of TLVs", tlvs.len(), (1, 1), ResultCode::InvalidTlv)?;
     let tlv = &tlvs[0];
     if TlvKind::from(tlv.kind) != kind {
-        return Err(place.unexpected("type within", tlv.kind, name, ResultCode::InvalidTlv));
+        return Err(place.unexpected(
+            "type of an inner TLV",
+            tlv.kind,
+            name,
+            ResultCode::InvalidTlv,
+        ));
     }
     let len = HEAD_LEN + tlv.value.len();
     place.permit_len(
-        "length within",
+        "length of an inner TLV",
         len,
         (CODE_LEN, CODE_LEN),
         ResultCode::LengthMismatch,

@@ -58,7 +58,12 @@ fn tlvs(body: &[u8]) -> impl Iterator<Item = Result<Tlv<'_>, WireError>> {
             TlvKind::Redirect => Ok(tlv),
             _ => {
                 let place = Place::new(PART, tlv.at);
-                Err(place.unexpected("type within", tlv.kind, "REDIRECT", ResultCode::InvalidTlv))
+                Err(place.unexpected(
+                    "type of an inner TLV",
+                    tlv.kind,
+                    "REDIRECT",
+                    ResultCode::InvalidTlv,
+                ))
             }
         }
     })

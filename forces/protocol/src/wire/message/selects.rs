@@ -72,7 +72,7 @@ impl<R: Rule> Selects<R> {
             if TlvKind::from(tlv.kind) != TlvKind::LfbSelect {
                 let place = Place::new(R::PART, tlv.at);
                 return Err(place.unexpected(
-                    "type within",
+                    "type of an inner TLV",
                     tlv.kind,
                     "LFBselect",
                     ResultCode::InvalidTlv,

@@ -132,7 +132,7 @@ pub(super) fn results(console: &str, seconds: f64) -> Result<Value, String> {
     if !console.contains(DONE) {
         let lines: Vec<&str> = console.lines().collect();
         let last = lines[lines.len().saturating_sub(20)..].join("\n");
-        return Err(format!("the guest did not run to its end:\n{last}"));
+        return Err(format!("the guest did not finish:\n{last}"));
     }
     let lines = console
         .lines()
@@ -152,7 +152,7 @@ pub(super) fn results(console: &str, seconds: f64) -> Result<Value, String> {
         all.iter()
             .find(|q| q["kind"] == "cake" || q["kind"] == "fq_codel")
     });
-    let queue = queue.ok_or("the guest's `tc` showed no queue")?;
+    let queue = queue.ok_or("the guest's `tc` reported no queue")?;
     let tins = queue["tins"].as_array().map_or(&[][..], Vec::as_slice);
     let marked = |part: &Value| part["ecn_mark"].as_f64().unwrap_or(0.0);
     result["dropped"] = queue["drops"].clone();

@@ -37,7 +37,7 @@ impl Attacker {
         let injector = bed.guest.enter(|| Injector::open("g0"));
         let injector = injector.and_then(|opened| opened);
         Ok(Self {
-            injector: injector.map_err(Error::io("cannot open the guest's interface"))?,
+            injector: injector.map_err(Error::io("cannot open the interface of host guest"))?,
             random: streams.stream("attacker"),
             done: Done::new(),
         })
@@ -82,7 +82,7 @@ impl Attacker {
     fn send(&mut self, what: &str, frame: &[u8], offload: &Offload) {
         let what = match self.injector.send(frame, offload) {
             Ok(()) => what,
-            Err(_) => "frames that the sender's kernel refused",
+            Err(_) => "frames refused by the sender's kernel",
         };
         match self.done.get_mut(what) {
             Some(number) => *number += 1,

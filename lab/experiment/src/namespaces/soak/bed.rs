@@ -48,11 +48,11 @@ pub(super) struct Bed {
 impl Bed {
     /// Builds the hosts, and starts the router, which then forwards.
     pub(super) fn new(programs: Programs) -> Result<Self, Error> {
-        let namespace = || Namespace::new().map_err(Error::io("cannot make a network namespace"));
+        let namespace = || Namespace::new().map_err(Error::io("cannot create a network namespace"));
         let (source, middle, sink, guest) =
             (namespace()?, namespace()?, namespace()?, namespace()?);
         let spawner = Spawner::new().map_err(Error::io("cannot start a thread"))?;
-        let folder = Folder::new().map_err(Error::io("cannot make a private folder"))?;
+        let folder = Folder::new().map_err(Error::io("cannot create a private folder"))?;
         let forward = || {
             fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
             fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1")
@@ -60,7 +60,7 @@ impl Bed {
         let entered = middle.enter(forward);
         entered
             .and_then(|written| written)
-            .map_err(Error::io("cannot switch forwarding on"))?;
+            .map_err(Error::io("cannot enable forwarding"))?;
         let run = |namespace: &Namespace, program: &str, arguments: &str, input: &str| {
             let mut command = Command::new(program);
             command.args(arguments.split(' '));
@@ -92,7 +92,7 @@ impl Bed {
         entered
             .into_iter()
             .collect::<Result<(), _>>()
-            .map_err(Error::io("cannot switch IPv6 off"))?;
+            .map_err(Error::io("cannot disable IPv6"))?;
         run(
             &middle,
             "ip",

@@ -75,8 +75,7 @@ impl Books {
                 });
             }
             if began.elapsed() > SETTLE_MAX {
-                let output =
-                    format!("its counters have not come to rest after {SETTLE_MAX:?}: {now:?}");
+                let output = format!("its counters still change after {SETTLE_MAX:?}: {now:?}");
                 let what = "the router".to_owned();
                 return Err(Error::Program { what, output });
             }
@@ -97,7 +96,7 @@ impl Books {
         };
         let read = || fs::read_to_string("/proc/thread-self/net/dev");
         let interfaces = bed.middle.enter(read).and_then(|text| text);
-        let interfaces = interfaces.map_err(Error::io("cannot read the counters of interfaces"))?;
+        let interfaces = interfaces.map_err(Error::io("cannot read the interface counters"))?;
         for row in rows(&bed.page("ports")) {
             let number = |name: &str| row[name].as_u64().unwrap_or(0);
             let port = Port {

@@ -72,7 +72,7 @@ impl Checks {
                     [received, sent, dropped, held].map(|count| count.bytes),
                 ),
             ] {
-                let what = format!("the queue of {name} balances, in {unit}");
+                let what = format!("the queue of {name} accounts for all {unit}");
                 let seen = format!("received = {sent} sent + {dropped} dropped + {held} held");
                 self.equal(what, [received, sent + dropped + held], &seen);
             }
@@ -84,7 +84,7 @@ impl Checks {
         let seen = format!(
             "{received} received + {created} created = {sent} sent + {dropped} dropped + {held} held"
         );
-        let what = "the books of the router balance, in packets";
+        let what = "the router's counters account for all packets";
         self.equal(what, [received + created, sent + dropped + held], &seen);
         for name in ["lan", "wan"] {
             if let (Some(before), Some(after)) = (before.ports.get(name), after.ports.get(name)) {
@@ -92,7 +92,7 @@ impl Checks {
             }
         }
         if let Some(routes) = after.routes {
-            let seen = format!("{networks} networks, some of them with a sibling in IPv6");
+            let seen = format!("{networks} networks, some also with an IPv6 route");
             let what = "the router has a route to every network";
             self.equal(what, [routes, routes_of(networks)], &seen);
         }
@@ -104,9 +104,9 @@ impl Checks {
         let (received, missed) = (since(|port| port.received), since(|port| port.missed));
         let by_kernel = since(|port| port.kernel[0]);
         let seen = format!(
-            "{received} received + {missed} lost in the ring; the interface counts {by_kernel}"
+            "{received} received + {missed} lost in the ring; the interface counted {by_kernel}"
         );
-        let what = format!("{name} has counted every frame that its interface received");
+        let what = format!("port {name} counted every frame that its interface received");
         // A full ring also loses frames that the machine itself sends.
         let permitted = received..=received + missed;
         self.add(what, permitted.contains(&by_kernel), seen);
@@ -116,9 +116,9 @@ impl Checks {
         let [by_kernel, dropped] = [since(|port| port.kernel[1]), since(|port| port.kernel[2])];
         let seen = format!(
             "{sent} sent - {refused} refused + {charged} of the kernel + {own_missed} of its own lost in the ring; \
-             the kernel counts {by_kernel}, and {dropped} dropped"
+             the kernel counted {by_kernel} sent and {dropped} dropped"
         );
-        let what = format!("the interface of {name} has sent every frame that the port has");
+        let what = format!("the interface of port {name} sent every frame that the port sent");
         // The kernel drops some of its own frames before the interface counts them, and some after.
         let permitted = by_kernel..=by_kernel + dropped;
         let counted = sent + charged + own_missed - refused;
@@ -128,24 +128,24 @@ impl Checks {
     /// Checks that memory, files and threads are as after the warm-up, and belong to the same process.
     pub(super) fn usage(&mut self, watched: &Watched) {
         let Watched { warm, end, looks } = watched;
-        let seen = format!("process {} at {looks} looks", end.pid);
+        let seen = format!("process {} in {looks} samples", end.pid);
         self.add(
-            "the watchdog never fired, and nobody restarted the router",
+            "the watchdog never fired, and the router never restarted",
             warm.pid == end.pid,
             seen,
         );
         let allowed = warm.memory + (warm.memory as f64 * MEMORY_GROWTH) as u64 + MEMORY_SPARE;
         let [a, b, c] = [warm.memory, end.memory, allowed].map(|bytes| bytes >> 20);
         let seen =
-            format!("{a} MiB in the second quarter, {b} MiB in the last one, at most {c} MiB");
-        self.add("memory is flat", end.memory <= allowed, seen);
+            format!("{a} MiB in the second quarter, {b} MiB in the last quarter, limit {c} MiB");
+        self.add("memory use is constant", end.memory <= allowed, seen);
         for (what, warm, end) in [
             ("open files", warm.files, end.files),
             ("threads", warm.threads, end.threads),
         ] {
-            let seen = format!("{warm} in the second quarter, {end} in the last one");
+            let seen = format!("{warm} in the second quarter, {end} in the last quarter");
             self.add(
-                format!("the number of {what} is flat"),
+                format!("the number of {what} is constant"),
                 end <= warm + IN_PROGRESS,
                 seen,
             );
@@ -160,14 +160,10 @@ impl Checks {
             .filter(|what| number(what) == 0)
             .collect();
         let seen = match lacking[..] {
-            [] => "some of each".to_owned(),
+            [] => "all kinds".to_owned(),
             _ => format!("no {}", lacking.join(", no ")),
         };
-        self.add(
-            "traffic of every kind got through",
-            lacking.is_empty(),
-            seen,
-        );
+        self.add("every kind of traffic arrived", lacking.is_empty(), seen);
         let pings = number("pings answered (IPv4, IPv6)");
         self.add(
             "pings were answered over IPv4 and IPv6",
@@ -179,9 +175,9 @@ impl Checks {
     /// Checks that the router has answered in time.
     pub(super) fn answers(&mut self, bed: &Bed) {
         let [asked, late] = [&bed.asked, &bed.late].map(|count| count.load(Ordering::Relaxed));
-        let seen = format!("{late} of {asked} answers took too long");
+        let seen = format!("{late} of {asked} requests were answered too late");
         self.add(
-            "the router answered in time",
+            "the router answered requests in time",
             late * LATE_ONE_IN <= asked,
             seen,
         );
@@ -194,13 +190,17 @@ impl Checks {
             Ok(()) => "exit code 0, and no panic".to_owned(),
             Err(error) => error.to_string(),
         };
-        self.add("the router ended in order", ended.is_ok(), seen);
+        self.add("the router shut down cleanly", ended.is_ok(), seen);
         let left = tables(&host)?;
         let seen = match left.is_empty() {
-            true => "no table".to_owned(),
+            true => "no tables left".to_owned(),
             false => left.clone(),
         };
-        self.add("the kernel's tables are gone", left.is_empty(), seen);
+        self.add(
+            "the router's kernel tables were deleted",
+            left.is_empty(),
+            seen,
+        );
         Ok(())
     }
 }
@@ -209,7 +209,7 @@ impl Checks {
 fn tables(host: &Namespace) -> Result<String, Error> {
     let list = || Command::new("nft").args(["list", "tables"]).output();
     let output = host.enter(list).and_then(|output| output);
-    let output = output.map_err(Error::io("cannot run nft (Debian has it in nftables)"))?;
+    let output = output.map_err(Error::io("cannot run nft (Debian package nftables)"))?;
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
         false => Err(Error::Program {
@@ -261,7 +261,7 @@ mod tests {
         after.created = 1;
         assert_eq!(
             failed(&after),
-            ["the books of the router balance, in packets"]
+            ["the router's counters account for all packets"]
         );
         let mut after = books();
         if let Some(lan) = after.ports.get_mut("lan") {
@@ -269,8 +269,8 @@ mod tests {
             lan.kernel[0] += 1;
         }
         let expected = [
-            "the queue of lan balances, in bytes",
-            "lan has counted every frame that its interface received",
+            "the queue of lan accounts for all bytes",
+            "port lan counted every frame that its interface received",
         ];
         assert_eq!(failed(&after), expected);
     }

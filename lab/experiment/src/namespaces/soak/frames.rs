@@ -47,9 +47,9 @@ impl Flood {
         match self {
             Self::Plain => "frames of plain floods",
             Self::Forged => "frames of floods with forged sources",
-            Self::NewFlows => "frames of floods with a new flow each",
+            Self::NewFlows => "frames of floods, each of a new flow",
             Self::Scan => "frames of scans",
-            Self::Networks => "frames to networks that come and go",
+            Self::Networks => "frames to networks whose routes change",
         }
     }
 

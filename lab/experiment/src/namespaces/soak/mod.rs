@@ -115,8 +115,8 @@ impl Report {
         let checks = self.checks.iter().map(check).collect::<String>();
         let holding = self.checks.iter().filter(|check| check.holds).count();
         format!(
-            "WHAT WAS DONE IN {:.0} S, SEED {}\n{}\nDROPPED PACKETS, BY REASON\n{}\nWHAT MUST HOLD\n{checks}\n\
-             verdict: {holding} of {} hold\n",
+            "ACTIONS IN {:.0} S, SEED {}\n{}\nDROPPED PACKETS, BY REASON\n{}\nCHECKS\n{checks}\nverdict: {holding} of \
+             {} hold\n",
             self.duration_s,
             self.seed,
             list(&self.done),
@@ -155,15 +155,16 @@ impl Stop {
 /// Runs the test. Unless the user is root, it must be called before the process has a second thread.
 pub fn run(options: &Options) -> Result<Report, Error> {
     namespace::become_root()?;
-    namespace::raise_file_limit(FILES).map_err(Error::io("cannot raise the limit of files"))?;
+    namespace::raise_file_limit(FILES)
+        .map_err(Error::io("cannot raise the limit of open files"))?;
     let programs = Programs::new(options.executable.as_deref())?;
     let mut progress = Progress::new(options.progress);
-    progress.say("building hosts, and starting the router");
+    progress.say("creating hosts and starting the router");
     let began = Instant::now();
     let mut bed = Bed::new(programs)?;
     let before = Books::settled(&bed)?;
     let (done, watched) = under_fire(options, &mut bed, &mut progress)?;
-    progress.say("the traffic has stopped: comparing the books");
+    progress.say("traffic stopped; comparing the counters");
     let after = Books::settled(&bed)?;
     let mut checks = Checks::default();
     checks.books(&before, &after, options.routes);
@@ -251,7 +252,7 @@ fn watch(
         };
         looks.push((began.elapsed(), now));
         progress.update(&format!(
-            "{:.0} of {:.0} s; the router holds {} MiB",
+            "{:.0} of {:.0} s; the router uses {} MiB",
             began.elapsed().as_secs_f64(),
             duration.as_secs_f64(),
             now.memory >> 20

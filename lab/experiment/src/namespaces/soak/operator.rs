@@ -117,10 +117,7 @@ impl<'a> Operator<'a> {
                 Err(error) => return Err(unexpected("the last configuration", &error.to_string())),
             }
         }
-        Err(unexpected(
-            "the last configuration",
-            "it was not put in force",
-        ))
+        Err(unexpected("the last configuration", "it was not applied"))
     }
 
     fn count(&mut self, what: &str) {
@@ -156,7 +153,9 @@ impl<'a> Operator<'a> {
                 self.count(what);
                 Ok(())
             }
-            Ok(Some(report)) if report.applied => Err(unexpected(what, "it was put in force")),
+            Ok(Some(report)) if report.applied => {
+                Err(unexpected(what, "it was applied, but must be refused"))
+            }
             Ok(Some(report)) => Err(unexpected(what, &report.messages.join("; "))),
             Err(error) => Err(unexpected(what, &error.to_string())),
         }
@@ -179,7 +178,7 @@ impl<'a> Operator<'a> {
     fn set_wrong(&mut self) -> Result<(), Error> {
         let (path, value) = MISTAKES[self.random.random_range(0..MISTAKES.len())];
         let answer = self.patch(path, value);
-        self.refused("wrong values refused", answer)
+        self.refused("invalid values refused", answer)
     }
 
     fn other_discipline(&mut self) -> Result<(), Error> {
@@ -193,7 +192,7 @@ impl<'a> Operator<'a> {
         match self.bed.answer(answer) {
             Ok(None) => {}
             Ok(Some(report)) if report.applied => self.count("disciplines replaced"),
-            Ok(Some(_)) => self.count("disciplines that do not fit refused"),
+            Ok(Some(_)) => self.count("unsuitable disciplines refused"),
             Err(error) => return Err(unexpected(kind, &error.to_string())),
         }
         Ok(())
@@ -216,7 +215,7 @@ impl<'a> Operator<'a> {
     fn apply_wrong(&mut self) -> Result<(), Error> {
         let text = WRONG_FILES[self.random.random_range(0..WRONG_FILES.len())];
         let answer = client::put(self.bed.socket(), "/v1/config", text.to_owned());
-        self.refused("wrong configurations refused", answer)
+        self.refused("invalid configurations refused", answer)
     }
 
     fn reload(&mut self) -> Result<(), Error> {
@@ -271,7 +270,7 @@ impl<'a> Operator<'a> {
             self.get(&format!("/v1/{name}"))?;
         }
         self.get("/metrics")?;
-        self.count("times that all tables were read");
+        self.count("reads of all tables");
         Ok(())
     }
 
@@ -292,7 +291,7 @@ impl<'a> Operator<'a> {
             &bed.middle,
             "link set guest up\naddr replace fd83:3::1/64 dev guest nodad\n",
         )?;
-        self.count("times that a port went down and up");
+        self.count("times a port went down and up");
         Ok(())
     }
 
@@ -302,7 +301,7 @@ impl<'a> Operator<'a> {
         bed.ip(&bed.guest, "link set g0 down\n")?;
         self.pause();
         bed.ip(&bed.guest, "link set g0 up\n")?;
-        self.count("times that a port lost its carrier and found it");
+        self.count("times a port lost and regained its carrier");
         Ok(())
     }
 

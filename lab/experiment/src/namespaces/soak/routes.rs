@@ -88,8 +88,8 @@ impl Routes {
             let network = random.random_range(0..number);
             let present = &mut self.present[network as usize];
             let (verb, what) = match *present {
-                true => ("del", "networks whose route was deleted"),
-                false => ("add", "networks whose route was added"),
+                true => ("del", "routes deleted"),
+                false => ("add", "routes added"),
             };
             *present = !*present;
             *done.entry(what.to_owned()).or_default() += 1;

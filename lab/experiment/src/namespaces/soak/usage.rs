@@ -31,7 +31,7 @@ impl Usage {
         let status = read("status")?;
         let files = fs::read_dir(format!("/proc/{pid}/fd"));
         let files = files
-            .map_err(Error::io("cannot count the router's files"))?
+            .map_err(Error::io("cannot count the router's open files"))?
             .count();
         Ok(Some(Self {
             pid,

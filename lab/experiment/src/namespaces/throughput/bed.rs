@@ -75,7 +75,7 @@ pub(super) struct Bed {
 impl Bed {
     /// Builds the hosts and starts the router.
     pub(super) fn new(programs: &Programs, folder: &Path, role: Role) -> Result<Self, Error> {
-        let namespace = || Namespace::new().map_err(Error::io("cannot make a network namespace"));
+        let namespace = || Namespace::new().map_err(Error::io("cannot create a network namespace"));
         let (source, middle, sink) = (namespace()?, namespace()?, namespace()?);
         let spawner = Spawner::new().map_err(Error::io("cannot start a thread"))?;
         let run = |namespace: &Namespace, program: &str, arguments: &str, input: &str| {
@@ -93,7 +93,7 @@ impl Bed {
         let entered = middle.enter(forward);
         entered
             .and_then(|written| written)
-            .map_err(Error::io("cannot switch forwarding on"))?;
+            .map_err(Error::io("cannot enable forwarding"))?;
         let [a0, near, nobody] = MACS.map(shown);
         let (to_source, to_sink) = (source.path(), sink.path());
         let ip = format!(
@@ -144,12 +144,12 @@ impl Bed {
         let Some(out) = ports.find(|port| port["port"] == "out") else {
             return Err(Error::Program {
                 what: "the router".to_owned(),
-                output: "it did not say what its ports have sent".to_owned(),
+                output: "it did not report the counters of its ports".to_owned(),
             });
         };
         let read = || fs::read_to_string("/proc/thread-self/net/dev");
         let text = self.middle.enter(read).and_then(|text| text);
-        let text = text.map_err(Error::io("cannot read the counters of interfaces"))?;
+        let text = text.map_err(Error::io("cannot read the interface counters"))?;
         let line = text
             .lines()
             .find_map(|line| line.trim().strip_prefix("out:"));

@@ -113,7 +113,7 @@ impl Throughput {
         Ok(Self {
             beds: Vec::new(),
             programs,
-            folder: Folder::new().map_err(Error::io("cannot make a private folder"))?,
+            folder: Folder::new().map_err(Error::io("cannot create a private folder"))?,
             length,
         })
     }
@@ -128,8 +128,8 @@ impl Throughput {
         let first = bed.trial(&frames, line / 100.0, Span::from_millis(100))?;
         if first.lost == first.sent {
             return Err(Error::Program {
-                what: format!("a router that forwards {kind:?} frames of {bytes} B"),
-                output: format!("it sent none on: {}", bed.drops()),
+                what: format!("forwarding {kind:?} frames of {bytes} B"),
+                output: format!("the router forwarded none: {}", bed.drops()),
             });
         }
         let found = search(line, kind.passes(), |rate| bed.trial(&frames, rate, length));

@@ -17,10 +17,10 @@ pub struct Chance {
     /// Name of the traffic to which the flows belong.
     #[arg(long, default_value = "traffic")]
     pub name: String,
-    /// Number of the first flow among those of the traffic.
+    /// Index of the first flow within the traffic.
     #[arg(long, default_value = "0")]
     pub first: u32,
-    /// Distance between the numbers of two flows: how many hosts send the traffic.
+    /// Step between the indices of two flows: the number of hosts that send the traffic.
     #[arg(long, default_value = "1")]
     pub step: u32,
 }

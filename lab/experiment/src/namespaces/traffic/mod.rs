@@ -34,16 +34,16 @@ const INTERVAL_MIN: Span = Span::from_millis(1);
 /// One of the tools, with its options.
 #[derive(Clone, Debug, PartialEq, clap::Subcommand)]
 pub enum Command {
-    /// Receive TCP and UDP, and count.
+    /// Receive and count TCP and UDP.
     Sink(sink::Options),
-    /// Send over TCP: without end, by an offered load, or a number of bytes.
+    /// Send over TCP: endlessly, at an offered load, or a number of bytes.
     Tcp(tcp::Options),
     /// Send UDP, paced packet by packet.
     Udp(udp::Options),
     /// Serve files of any size over HTTP, or fetch them.
     #[command(subcommand)]
     Web(web::Command),
-    /// The two sides of the load test of the transport between CE and FEs.
+    /// The two sides of the load test of the transport between the CE and FEs.
     #[command(subcommand)]
     Load(load::Command),
 }
@@ -69,13 +69,13 @@ pub struct Timing {
     /// Length of the run.
     #[arg(long, default_value = "10 s")]
     pub duration: Span,
-    /// The time from the start that the totals of the window leave out.
+    /// Time from the start that the totals exclude.
     #[arg(long, default_value = "0 s")]
     pub warm_up: Span,
     /// Length of the intervals in which receivers count.
     #[arg(long, default_value = "100 ms")]
     pub interval: Span,
-    /// The run's start on the monotonic clock, in nanoseconds; now if not given.
+    /// Start of the run on the monotonic clock, in nanoseconds [default: now].
     #[arg(long, value_name = "NS")]
     pub start_ns: Option<u64>,
 }
@@ -110,13 +110,13 @@ pub struct Timetable {
     /// Their random choices.
     #[command(flatten)]
     pub chance: Chance,
-    /// When the flows begin.
+    /// Start time of the flows.
     #[arg(long, default_value = "0 s")]
     pub from: Span,
-    /// When each flow begins, one time for each, in place of `from`.
+    /// Start time of each flow, one per flow; overrides `from`.
     #[arg(long, value_name = "TIME", value_delimiter = ',')]
     pub starts: Vec<Span>,
-    /// When they stop, if before the end.
+    /// Stop time of the flows, if before the end.
     #[arg(long)]
     pub until: Option<Span>,
     /// The times of the run.

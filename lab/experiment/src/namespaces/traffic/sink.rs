@@ -27,10 +27,10 @@ const LOOK: Span = Span::from_millis(1);
 /// Options of a sink.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
 pub struct Options {
-    /// Ports on which TCP connections are taken.
+    /// TCP ports to listen on.
     #[arg(long = "tcp", value_name = "PORT")]
     pub tcp: Vec<u16>,
-    /// Ports on which UDP is taken.
+    /// UDP ports to listen on.
     #[arg(long = "udp", value_name = "PORT")]
     pub udp: Vec<u16>,
     /// The times of the run.

@@ -35,20 +35,20 @@ pub struct Options {
     /// Address and port of the receiver.
     #[arg(value_name = "ADDRESS:PORT")]
     pub to: SocketAddr,
-    /// Connections.
+    /// Number of connections.
     #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=FLOWS_MAX as i64))]
     pub flows: u32,
     /// Congestion control, by the kernel's name: cubic, reno, bbr.
     #[arg(long, default_value = "cubic")]
     pub congestion: String,
-    /// Payload of a segment; the path's maximum if not given.
+    /// Payload of a segment, in bytes [default: the path's maximum].
     #[arg(long)]
     pub mss: Option<u32>,
-    /// Bytes that each connection transfers before it closes, one size for each; the last one
-    /// applies to the connections that follow. They send to the end if not given.
+    /// Bytes that each connection transfers before it closes, one size per connection; the last size also applies to
+    /// all following connections [default: send until the end].
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     pub sizes: Vec<Bytes>,
-    /// Offered load of each connection, like "2 Mbit" or "0.5*t + 2 Mbit"; greedy if not given.
+    /// Offered load of each connection, like "2 Mbit" or "0.5*t + 2 Mbit" [default: unlimited].
     #[arg(long, value_name = "RATE")]
     pub rate: Option<Offered>,
     /// The spacing of the writes of an offered load.

@@ -31,20 +31,19 @@ pub struct Options {
     /// Address and port of the receiver.
     #[arg(value_name = "ADDRESS:PORT")]
     pub to: SocketAddr,
-    /// Flows, each with a source port of its own.
+    /// Number of flows, each with its own source port.
     #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=FLOWS_MAX as i64))]
     pub flows: u32,
-    /// Offered load of each flow while it is on, in payload without headers, like "2 Mbit" or "2*t - 1 Mbit".
+    /// Offered load of each flow while on, counting payload only, like "2 Mbit" or "2*t - 1 Mbit".
     #[arg(long, default_value = "1 Mbit")]
     pub rate: Offered,
     /// Bytes of payload in each packet.
     #[arg(long, default_value = "1472", value_parser = clap::value_parser!(u32).range(1..=65_507))]
     pub payload: u32,
-    /// First of the IPv4 source addresses over which the flows are spread; the host's own
-    /// address if not given.
+    /// First of the IPv4 source addresses over which the flows are spread [default: the host's own address].
     #[arg(long, value_name = "ADDRESS")]
     pub source: Option<Ipv4Addr>,
-    /// How many source addresses follow the first one.
+    /// Number of consecutive source addresses, starting at `source`.
     #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=65_000))]
     pub addresses: u32,
     /// The spacing of the packets of a flow.

@@ -171,7 +171,7 @@ fn forwarding(kind: Kind, bytes: usize, is_quick: bool) -> Result<Metrics, Error
     if engine.dropped() > 0 {
         // Dropping is cheaper than forwarding, so the figure would mislead.
         let what = format!("{} frames of {bytes} bytes were dropped", engine.dropped());
-        return Err(Error::io("a measurement is void")(std::io::Error::other(
+        return Err(Error::io("invalid measurement")(std::io::Error::other(
             what,
         )));
     }

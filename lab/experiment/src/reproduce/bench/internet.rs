@@ -25,7 +25,8 @@ impl Graphs {
     ) -> Result<Self, Error> {
         let Some(path) = file else {
             notes.push(format!(
-                "The graph of domains is generated, with the degrees of Table II: {} domains, {runs} seeds. Its paths are shorter than the Internet's. `--graph FILE` takes relationships of autonomous systems instead.",
+                "The graph of domains is generated, with the degrees of Table II: {} domains, {runs} seeds. Its paths \
+                 are shorter than the Internet's. `--graph FILE` uses AS relationships instead.",
                 generate::DOMAINS
             ));
             return Ok(Self::Generated(runs));

@@ -51,7 +51,7 @@ pub(in crate::reproduce) fn add_of_machine(
     for name in benches.collect::<BTreeSet<_>>() {
         if let Some(bench) = bench(name) {
             if bench.measures.needs_lab() && options.on != Habitat::Lab {
-                let note = format!("{name} is measured through interfaces: --on lab");
+                let note = format!("{name} requires real interfaces; use --on lab");
                 measured.notes.push(note);
                 continue;
             }

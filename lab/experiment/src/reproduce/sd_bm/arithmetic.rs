@@ -104,7 +104,7 @@ fn likelihood(_: &Measured, f: &mut Findings) {
         let at = steps().max_by(|p, q| each(*p, l, m).total_cmp(&each(*q, l, m)));
         f.is(
             format!(
-                "L = {l}: A = 1 at m = {m}? its greatest there is {a:.1e}, at p = {}",
+                "L = {l}: A = 1 at m = {m}? the maximum there is {a:.1e}, at p = {}",
                 at.unwrap_or_default()
             ),
             (a - 1.0).abs() < 1e-9,
@@ -152,7 +152,7 @@ fn one_peak(_: &Measured, f: &mut Findings) {
         let rises = (0..l / 2).all(|m| ways(l, m) < ways(l, m + 1));
         let even = (0..=l).all(|m| (ways(l, m) / ways(l, l - m) - 1.0).abs() < 1e-9);
         f.is(
-            format!("L = {l}: rises up to {} and falls alike", l / 2),
+            format!("L = {l}: rises up to {} and falls symmetrically", l / 2),
             rises && even,
         );
     }

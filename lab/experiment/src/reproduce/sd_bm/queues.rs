@@ -26,7 +26,7 @@ fn empty_at_the_top(m: &Measured, f: &mut Findings) {
             let empty = at_top.iter().filter(|waiting| **waiting <= 2.0).count();
             (!at_top.is_empty()).then(|| empty as f64 / at_top.len() as f64)
         });
-        let what = format!("{name}, share of such samples with at most 2 packets");
+        let what = format!("{name}, share of these samples with at most 2 packets");
         f.at_least(&what, &share, 0.95);
     }
 }

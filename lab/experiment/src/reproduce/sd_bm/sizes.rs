@@ -57,7 +57,7 @@ fn change_little(m: &Measured, f: &mut Findings) {
                 let shown = known(ratio);
                 f.is_if_known(
                     format!(
-                        "{load}, {scheme}, {what}, greatest by least: {shown} (at most {most})"
+                        "{load}, {scheme}, {what}, maximum / minimum: {shown} (at most {most})"
                     ),
                     ratio.map(|ratio| ratio <= most),
                 );
@@ -90,7 +90,8 @@ fn smoothly(m: &Measured, f: &mut Findings) {
             let is_smooth = all[2].zip(all[0]).zip(all[1]);
             f.is_if_known(
                 format!(
-                    "{load}, {what} off a straight line, by its range: RS-RED {ours} (RED {red}, drop-tail {tail})"
+                    "{load}, {what}, deviation from a straight line / range: RS-RED {ours} (RED {red}, drop-tail \
+                     {tail})"
                 ),
                 is_smooth.map(|((ours, tail), red)| ours <= red && ours <= tail),
             );

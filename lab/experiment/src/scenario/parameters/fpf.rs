@@ -43,124 +43,125 @@ key!(
     "medium",
     Form::Setting(Kind::Word(&["ethernet", "vlan", "gre"])),
     "ethernet",
-    "how FPF packets cross a link between two routers: in plain frames, in frames with the tag of VLAN 7, or in a GRE \
-     tunnel over IPv4 between its ends; for the lab"
+    "how FPF packets cross a link between two routers: in untagged frames, in frames of VLAN 7, or in a GRE tunnel \
+     over IPv4 between its ends; lab only"
 );
 key!(
     COPIES_TO,
     "copies_to",
     Form::Names,
     "",
-    "further hosts that receive a copy of each packet, each at a router of its own: multicast, which an \
-     [encapsulation.NAME] makes"
+    "additional hosts that receive a copy of each packet, each at a different router; an [encapsulation.NAME] must \
+     provide this multicast"
 );
 key!(
     ROUTERS,
     "routers",
     Form::Names,
     "",
-    "the forwarding elements of this domain of flexible packet forwarding (FPF)"
+    "forwarding elements of this domain of flexible packet forwarding (FPF)"
 );
 key!(
     LID_BYTES,
     "lid_bytes",
     count(1, 2),
     "",
-    "bytes of its local identifiers; as many as its links need if absent"
+    "length of its local identifiers (LIDs) in bytes; if absent, as many as its links need"
 );
 key!(
     THROUGH,
     "through",
     Form::Names,
     "",
-    "the domains, or routers, that the path leads through, from that of the sender to that of the receiver"
+    "domains or routers of the path, from the sender's to the receiver's"
 );
 key!(
     OF_TRAFFIC,
     "traffic",
     Form::Text,
     "",
-    "the traffic whose packets get an FPF header at the router of its sender; answers go by IP"
+    "traffic whose packets get an FPF header at the sender's router; replies use IP"
 );
 key!(
     PATHS,
     "paths",
     Form::Names,
     "",
-    "the paths of the packets; with `copies_to` one for each receiver"
+    "paths of the packets; with `copies_to` one path per receiver"
 );
 key!(
     CODE,
     "code",
     Form::Setting(Kind::Word(&["none", "xor"])),
     "none",
-    "coding at the ingress edge, undone at the last router: xor sends pairs of packets over the first two `paths`, and \
-     their parity over the third, or the first if there are two; of the three, any one may be lost"
+    "coding at the ingress edge, decoded at the last router: xor sends pairs of packets over the first two `paths`, \
+     and their parity over the third path, or over the first if there are only two; any one of the three packets may \
+     be lost"
 );
 key!(
     CACHE,
     "cache",
     Form::Setting(Kind::Bytes(Bytes(64_000), Bytes(1_000_000_000))),
     "",
-    "memory of a cache at the router of the clients, for a traffic with `chunks`: it answers interests in chunks that have \
-     come by the path; no cache if absent"
+    "memory of a cache at the clients' router, for traffic with `chunks`: it answers interests for chunks that it \
+     received over the path; no cache if absent"
 );
 key!(
     CHEAPEST,
     "cheapest",
     count(1, 64),
     "1",
-    "in place of `paths`: as many of the paths with the fewest links, if there are that many"
+    "instead of `paths`: number of paths to use, those with the fewest links, as far as they exist"
 );
 key!(
     DISJOINT,
     "disjoint",
     Form::Setting(Kind::Word(&["none", "links", "domains"])),
     "none",
-    "what the paths that `cheapest` counts must not share; all of them must exist then"
+    "what the paths of `cheapest` must not share; that number of paths must then exist"
 );
 key!(
     WEIGHTS,
     "weights",
     Form::Weights,
     "",
-    "the share of each path; even if absent"
+    "weight of each path; equal weights if absent"
 );
 key!(
     SHARE,
     "share",
     Form::Setting(Kind::Word(&["flows", "packets"])),
     "flows",
-    "what the paths share out: whole flows, or packets in turn, which may then overtake each other"
+    "what is distributed over the paths: whole flows, or single packets in turn, which may then be reordered"
 );
 key!(
     SHAPE,
     "shape",
     Form::Setting(Kind::Rate(Rate::from_bps(8_000), Rate::PARAMETER_MAX)),
     "",
-    "rate at which the packets leave on their paths, of their frames as they came; those beyond it wait at the edge; not \
-     shaped if absent"
+    "rate at which packets enter their paths, counted on the frames as received; packets above the rate are queued at \
+     the edge; unlimited if absent"
 );
 key!(
     SHAPE_LIMIT,
     "shape_limit",
     count(1, WAITING_MAX as u64),
     "100",
-    "maximum packets that wait for the rate of `shape`; further ones are dropped"
+    "maximum packets in the queue of `shape`; further packets are dropped"
 );
-key!(AT, "at", span(Span::ZERO, DAY), "", "when it happens");
+key!(AT, "at", span(Span::ZERO, DAY), "", "time of the event");
 key!(
     CUT,
     "cut",
     Form::Text,
     "",
-    "the link that is cut; what is on its way there is lost"
+    "link to cut; packets in flight on it are lost"
 );
-key!(JOIN, "join", Form::Text, "", "the link that works again");
+key!(JOIN, "join", Form::Text, "", "link to restore");
 key!(
     CHANGED,
     "encapsulation",
     Form::Text,
     "",
-    "the encapsulation that gets other `paths`"
+    "encapsulation that gets other `paths`"
 );

@@ -55,81 +55,88 @@ key!(
     "ends",
     Form::Ends,
     "",
-    "what it joins; with a host of many, as many links"
+    "the two nodes that the link connects; with a group of hosts, one link per host"
 );
 key!(
     LINK_RATE,
     "rate",
     RATES,
     "",
-    "rate on the wire, both ways; as fast as it goes if absent"
+    "rate on the wire, both directions; unlimited if absent"
 );
 key!(
     REVERSE_RATE,
     "reverse_rate",
     RATES,
     "",
-    "rate from the second end; as from the first if absent"
+    "rate from the second end; the same as `rate` if absent"
 );
-key!(DELAY, "delay", DELAYS, "0 s", "one-way delay, both ways");
+key!(
+    DELAY,
+    "delay",
+    DELAYS,
+    "0 s",
+    "one-way delay, both directions"
+);
 key!(
     REVERSE_DELAY,
     "reverse_delay",
     DELAYS,
     "",
-    "delay from the second end; as from the first if absent"
+    "delay from the second end; the same as `delay` if absent"
 );
 key!(
     BUFFER,
     "buffer",
     BUFFERS,
     "",
-    "a modem between the first end's port and the link: the most bytes that wait in it, first in, first out; its port \
-     does not know the link's rate"
+    "adds a modem between the first end's port and the link: capacity of its FIFO; the port does not know the link's \
+     rate"
 );
 key!(
     SHAPER,
     "shaper",
     Form::Setting(Kind::RateOrWord(RATE_MIN, RATE_MAX, &[AUTO, CAKE_AUTORATE])),
     "",
-    "rate at which the first end's port sends to the modem; as fast as it goes if absent; auto: it finds the rate, by \
-     probes to reflectors; cake-autorate: the same by the law of that program, for comparison (simulation only)"
+    "rate at which the first end's port sends to the modem; unlimited if absent; auto: the port measures the rate \
+     with probes to reflectors; cake-autorate: the same with that program's algorithm, for comparison (simulation \
+     only)"
 );
 key!(
     SHAPER_LEAST,
     "shaper_least",
     Form::Setting(Kind::Rate(RATE_MIN, RATE_MAX)),
     "1 Mbit",
-    "with shaper auto: the least rate, whatever the delay"
+    "with shaper auto: minimum rate, whatever the delay"
 );
 key!(
     SHAPER_BASE,
     "shaper_base",
     Form::Setting(Kind::Rate(RATE_MIN, RATE_MAX)),
     "",
-    "with shaper auto: the rate at the start, without load and without reflectors; the least one if absent"
+    "with shaper auto: rate at the start, without load, and without reflectors; shaper_least if absent"
 );
 key!(
     SHAPER_MOST,
     "shaper_most",
     Form::Setting(Kind::Rate(RATE_MIN, RATE_MAX)),
     "1 Gbit",
-    "with shaper auto: the greatest rate"
+    "with shaper auto: maximum rate"
 );
 key!(
     REFLECTORS,
     "reflectors",
     Form::Names,
     "",
-    "with shaper auto: the hosts whose answers show the delay, up to 8; and `traffic`: the TCP connections with \
-     `timestamps` that pass the port, beside them or alone"
+    "with shaper auto: up to 8 hosts whose replies show the delay; `traffic`, alone or in addition: also uses the TCP \
+     connections with `timestamps` through the port"
 );
 key!(
     SHAPER_THRESHOLD,
     "shaper_threshold",
     Form::Setting(Kind::Span(Span::from_millis(1), Span::from_secs(1))),
     "8 ms",
-    "with shaper auto: delay above the baseline that counts as a queue in the modem"
+    "with shaper auto: delay above the baseline that indicates a queue in the modem"
 );
 key!(
     SHAPER_INTERVAL,
@@ -143,34 +150,35 @@ key!(
     "reverse_buffer",
     BUFFERS,
     "",
-    "the same for a modem at the second end"
+    "like `buffer`, for a modem at the second end"
 );
 key!(
     REVERSE_SHAPER,
     "reverse_shaper",
     Form::Setting(Kind::Rate(RATE_MIN, RATE_MAX)),
     "",
-    "rate at which the second end's port sends to that modem"
+    "like `shaper`, for the second end's port and its modem"
 );
 key!(
     FRAMING,
     "framing",
     Form::Setting(Kind::BytesOrWords(Bytes(0), Bytes(100), KEYWORDS)),
     "38 B",
-    "what a packet takes on the wire beyond its IP length, in bytes or by keywords of tc-cake(8): 38 B on Ethernet \
-     (header, frame check sequence, preamble, gap), 2 B on a PPP link; ethernet: 38 B, and 84 B at least"
+    "overhead of a packet on the wire in addition to its IP length, in bytes or as keywords of tc-cake(8): 38 B on \
+     Ethernet (header, frame check sequence, preamble, gap), 2 B on a PPP link; ethernet: 38 B, at least 84 B per \
+     packet"
 );
 key!(
     DISCIPLINE,
     "discipline",
     Form::Discipline,
     "",
-    "the queue at the first end; 1000 packets, first in, first out, if absent"
+    "queue at the first end; a FIFO of 1000 packets if absent"
 );
 key!(
     REVERSE_DISCIPLINE,
     "reverse_discipline",
     Form::ReverseDiscipline,
     "",
-    "the queue at the second end; \"same\" is as at the first"
+    "queue at the second end; \"same\": the settings of the first end"
 );

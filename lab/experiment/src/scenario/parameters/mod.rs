@@ -105,24 +105,30 @@ key!(
     "extends",
     Form::Text,
     "",
-    "the file that this one extends, by its path from here: tables are merged key by key, everything else is replaced"
+    "file to extend, as a path relative to this file: tables are merged key by key, all other values are replaced"
 );
 key!(
     FROM_FILE,
     "from",
     Form::Text,
     "",
-    "the file whose variants stand here, by its path from here"
+    "file whose variants are included here, as a path relative to this file"
 );
 key!(
     ONLY,
     "only",
     Form::Variants,
     "",
-    "which of its variants; all if absent"
+    "variants to include; all if absent"
 );
-key!(TITLE, "title", Form::Text, "", "one line");
-key!(ABOUT, "about", Form::Text, "", "what it shows");
+key!(TITLE, "title", Form::Text, "", "one-line title");
+key!(
+    ABOUT,
+    "about",
+    Form::Text,
+    "",
+    "description of the scenario"
+);
 key!(
     DURATION,
     "duration",
@@ -135,14 +141,14 @@ key!(
     "warm_up",
     span(Span::ZERO, DAY),
     "0 s",
-    "what is left out of the means, from the start of a run"
+    "time from the start of a run that the metrics exclude"
 );
 key!(
     SEED,
     "seed",
     count(0, u64::MAX),
     "1",
-    "seed of the first run; the next has the next"
+    "seed of the first run; the following runs use the following seeds"
 );
 key!(RUNS, "runs", count(1, 10_000), "1", "runs of each point");
 key!(
@@ -150,115 +156,110 @@ key!(
     "sample",
     span(Span::from_millis(1), Span::from_secs(3600)),
     "500 ms",
-    "step of the curves"
+    "sampling interval of the curves"
 );
 key!(
     WATCH,
     "watch",
     Form::Links,
     "",
-    "links whose queues are sampled; if absent, those that name a discipline"
+    "links whose queues are sampled; if absent, links with a `discipline`"
 );
 key!(
     CONTROL,
     "control",
     Form::Setting(Kind::Word(&["northbound", "forces"])),
     "northbound",
-    "how controllers reach their routers on the lab: through each router's own interface, or by ForCES, with a control \
-     element (`weir ce`) over forwarding elements (`weir fe`)"
+    "how controllers reach their routers in the lab: through each router's own interface, or over ForCES, with a \
+     control element (`weir ce`) and forwarding elements (`weir fe`)"
 );
 key!(
     COUNT,
     "count",
     count(1, 100_000),
     "1",
-    "how many hosts of this kind"
+    "number of hosts with these settings"
 );
 key!(
     PERIOD,
     "period",
     span(Span::from_millis(1), Span::from_secs(3600)),
     "40 ms",
-    "how often the controller asks its queues"
+    "interval at which the controller samples its queues"
 );
 key!(
     CONTROLLER_DELAY,
     "delay",
     span(Span::ZERO, Span::from_secs(60)),
     "0 ms",
-    "how long a sample is under way to the controller, and an order back"
+    "delay of each sample to the controller, and of each order back"
 );
 key!(
     CONTROLLER_LOSS,
     "loss",
     Form::Setting(Kind::Ratio(0.0, 1.0)),
     "0",
-    "share of samples, and of orders, that get lost"
+    "share of samples and of orders that are lost"
 );
 key!(
     CHANNEL_RATE,
     "channel_rate",
     Form::Setting(Kind::Rate(Rate::from_bps(1000), Rate::PARAMETER_MAX)),
     "",
-    "rate of the link to each element, with a queue at both ends; none: messages take no time"
+    "rate of the link to each element, with a queue at both ends; if absent, messages take no time"
 );
 key!(
     CHANNEL_SCHEDULE,
     "channel_schedule",
     Form::Setting(Kind::Word(Schedule::WORDS)),
     "dppbrb",
-    "the order between control messages and redirects in these queues"
+    "scheduling of control messages and redirects in these queues"
 );
 key!(
     CHANNEL_REDIRECT,
     "channel_redirect",
     Form::Setting(Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX)),
     "0 bit",
-    "redirects of 1000 bytes that each element sends to the controller; not with control = \"forces\" in the lab"
+    "rate of 1000-byte redirects that each element sends to the controller; not with control = \"forces\" in the lab"
 );
 key!(
     KIND,
     "kind",
     Form::Setting(Kind::Word(&["tcp", "udp", "web"])),
     "",
-    "what kind of traffic"
+    "kind of traffic"
 );
-key!(FROM, "from", Form::Host, "", "who sends the data");
+key!(FROM, "from", Form::Host, "", "sender of the data");
 key!(
     TO,
     "to",
     Form::Host,
     "",
-    "who receives them: one host; as many as `from` (then each has its own partner); or many of one `from`, which sends to each"
+    "receiver: one host; as many hosts as `from` (each then has its own peer); or several hosts for one `from`, which \
+     sends to each"
 );
-key!(
-    START,
-    "start",
-    span(Span::ZERO, DAY),
-    "0 s",
-    "when it starts"
-);
+key!(START, "start", span(Span::ZERO, DAY), "0 s", "start time");
 key!(
     SPREAD,
     "spread",
     span(Span::ZERO, DAY),
     "0 s",
-    "each flow starts at a random moment within this time from `start`"
+    "each flow starts at a random time within this interval after `start`"
 );
 key!(
     ARRIVALS,
     "arrivals",
     TIMES,
     "",
-    "the flows start one after another, with these gaps: the first flow of each host in order, \
-     then the second of each; the first gap begins at `start`"
+    "gaps between flow starts: first the first flow of each host in order, then the second flow of each; the first \
+     gap begins at `start`"
 );
 key!(
     STOP,
     "stop",
     span(Span::ZERO, DAY),
     "",
-    "when it stops, if before the end"
+    "stop time, if before the end of the run"
 );
 key!(
     IP,
@@ -267,48 +268,54 @@ key!(
     "v4",
     "IP version"
 );
-key!(HOG, "hog", FLAG, "false", "whether this is the attack");
+key!(
+    HOG,
+    "hog",
+    FLAG,
+    "false",
+    "whether this traffic is the attack"
+);
 key!(
     FLOWS,
     "flows",
     count(1, 1_000_000),
     "1",
-    "flows of each sending host; of one host that sends to many, flows to each"
+    "flows per sending host; if one host sends to several, flows per receiver"
 );
 key!(
     SIZE,
     "size",
     Form::Sizes(Bytes(1), Bytes(1_000_000_000_000)),
     "",
-    "bytes that each flow transfers before it closes; it sends until `stop` if absent"
+    "bytes that each flow transfers before it closes; if absent, it sends until `stop`"
 );
 key!(
     RATE,
     "rate",
     Form::Load,
     "",
-    "payload that the application of each flow offers; TCP sends as much as it can if absent"
+    "payload rate that the application of each flow offers; if absent, TCP sends as fast as it can"
 );
 key!(
     TOTAL_RATE,
     "total_rate",
     Form::Load,
     "",
-    "payload that all flows of this traffic offer together, in place of `rate`"
+    "payload rate that all flows of this traffic offer together, instead of `rate`"
 );
 key!(
     ON,
     "on",
     TIMES,
     "",
-    "how long the application offers its rate, before it pauses for `off`"
+    "how long the application offers its rate before it pauses for `off`"
 );
 key!(
     OFF,
     "off",
     TIMES,
     "",
-    "how long the application pauses, before it is on again"
+    "how long the application pauses before it is on again"
 );
 key!(
     PAYLOAD,
@@ -322,14 +329,14 @@ key!(
     "spacing",
     Form::Spacing,
     "even",
-    "how the packets of a flow (or the writes of an application with a rate) follow each other"
+    "spacing of the packets of a flow (or of the writes of a TCP application with a rate)"
 );
 key!(
     ADDRESSES,
     "addresses",
     count(1, 65_000),
     "1",
-    "source addresses over which each sending host spreads its flows"
+    "number of source addresses over which each sending host spreads its flows"
 );
 key!(
     CLIENTS,
@@ -343,36 +350,36 @@ key!(
     "mix",
     Form::Sizes(Bytes(1), Bytes(1_000_000_000)),
     "webstone",
-    "sizes of the files"
+    "file sizes"
 );
 key!(
     THINK,
     "think",
     Form::Times(Span::ZERO, DAY),
     "0 s",
-    "pause of a client between two fetches"
+    "pause of a client after each fetch"
 );
 key!(
     CHUNKS,
     "chunks",
     count(1, 10_000),
     "",
-    "how many named chunks the server has; a fetch is an interest in one of them and the data that answer it, a datagram \
-     each, in place of a file by TCP; in simulation only"
+    "number of named chunks on the server; a fetch is then an interest for one chunk and its data, one datagram each, \
+     instead of a file over TCP; simulation only"
 );
 key!(
     POPULARITY,
     "popularity",
     Form::Setting(Kind::Ratio(0.0, 4.0)),
     "1",
-    "the n-th chunk is asked for in proportion to n to the power of minus this (Zipf); 0: all alike"
+    "Zipf exponent s: chunk n is requested with a probability proportional to n^-s; 0: all equally often"
 );
 key!(
     CONGESTION,
     "congestion",
     Form::Setting(Kind::Word(Congestion::WORDS)),
     "cubic",
-    "congestion control: CUBIC, Reno with SACK, NewReno (without), BBR (on the lab only)"
+    "congestion control: CUBIC, Reno with SACK, NewReno (without SACK), BBR (lab only)"
 );
 key!(
     MSS,
@@ -386,56 +393,56 @@ key!(
     "initial_window",
     count(1, 1000),
     "10",
-    "segments that a connection may send at first"
+    "initial congestion window, in segments"
 );
 key!(
     RECEIVE_WINDOW,
     "receive_window",
     bytes(88, 1 << 30),
     "4 MB",
-    "bytes that a receiver takes in advance"
+    "maximum bytes that a receiver buffers"
 );
 key!(
     MIN_RTO,
     "min_rto",
     span(Span::from_millis(1), Span::from_secs(60)),
     "200 ms",
-    "least retransmission time-out; below 40 ms, delayed_ack has to be as short"
+    "minimum retransmission timeout; if below 40 ms, reduce delayed_ack as well"
 );
 key!(
     GRANULARITY,
     "granularity",
     span(Span::from_micros(1), Span::from_secs(60)),
     "",
-    "least time-out beyond the round-trip time (RFC 6298's G); if absent, min_rto, 200 ms at most"
+    "minimum timeout in addition to the round-trip time (G of RFC 6298); if absent, min_rto, at most 200 ms"
 );
 key!(
     INITIAL_RTO,
     "initial_rto",
     span(Span::from_millis(1), Span::from_secs(60)),
     "1 s",
-    "retransmission time-out before the first measurement, and of a SYN"
+    "retransmission timeout of a SYN, and before the first round-trip measurement"
 );
 key!(
     ACK_EVERY,
     "ack_every",
     count(1, 64),
     "2",
-    "segments for one acknowledgement"
+    "segments per acknowledgement"
 );
 key!(
     DELAYED_ACK,
     "delayed_ack",
     span(Span::ZERO, Span::from_secs(1)),
     "40 ms",
-    "how long an acknowledgement waits for further segments at most"
+    "maximum time that an acknowledgement is delayed"
 );
 key!(
     BYTE_COUNTING,
     "byte_counting",
     FLAG,
     "true",
-    "whether the window grows by bytes acknowledged (RFC 3465), or by acknowledgements as in older stacks"
+    "whether the window grows per acknowledged byte (RFC 3465) or, as in older stacks, per acknowledgement"
 );
 key!(
     ECN,
@@ -449,5 +456,5 @@ key!(
     "timestamps",
     FLAG,
     "false",
-    "the time stamp option, which takes 12 bytes of each segment"
+    "the timestamp option, which takes 12 bytes of each segment"
 );

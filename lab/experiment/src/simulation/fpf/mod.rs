@@ -183,7 +183,7 @@ impl Actor for ControllerActor {
                 .try_for_each(|write| self.carry_out(write, fabric))
         });
         if let Err(error) = done {
-            unreachable!("the controller's own rules are accepted: {error}");
+            unreachable!("the elements accept the controller's rules: {error}");
         }
         *self.changed.lock().unwrap_or_else(PoisonError::into_inner) = self.controller.changed();
         self.next_event()

@@ -15,17 +15,17 @@ pub(in crate::class) static DROP_HISTORY: Block = Block {
     class: Class {
         name: "drop_history",
         id: 0x00F7_0114,
-        about: "dropped packets of the latest seconds, by reason; ten minutes",
+        about: "dropped packets per second, by reason, for the last ten minutes",
         key: &["age_s", "reason"],
         query: &[Parameter::new(
             "records",
             Kind::Count(0, SECONDS as u64),
             "10",
-            "maximum number of seconds, the latest ones",
+            "return at most this number of the latest seconds",
         )],
         components: &components::<Dropped, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {
-            empty: "Nothing was dropped in this time.",
+            empty: "No packets were dropped in this period.",
             ..Layout::PLAIN
         },
         ..Class::PLAIN
@@ -67,18 +67,18 @@ fn dropped(sampled: &Sampled, query: &Settings) -> Vec<Dropped> {
 
 const COLUMNS: &[Column<Dropped>] = &[
     component(1, "age_s", TIME, "3.5")
-        .about("From the end of the record to the latest sample.")
-        .shown(&[Cell::new("BEFORE")])
+        .about("Time from the end of the record to the latest sample.")
+        .shown(&[Cell::new("AGE")])
         .read(|dropped| dropped.age.into()),
     component(2, "span_s", TIME, "1.001")
-        .about("Time that it stands for.")
+        .about("Duration of the record.")
         .read(|dropped| dropped.span.into()),
     component(3, "reason", TEXT, "queue-full")
         .about("Name of the reason.")
         .shown(&[Cell::new("REASON")])
         .read(|dropped| dropped.reason.name().into()),
     component(4, "loss", FLAG, "true")
-        .about("Whether a packet was lost by it.")
+        .about("Whether the reason is a loss.")
         .read(|dropped| dropped.reason.is_loss().into()),
     component(5, "packets", PACKETS, "3100")
         .about("Packets that were dropped for this reason.")

@@ -18,31 +18,32 @@ pub(in crate::class) static HISTORY: Block = Block {
     class: Class {
         name: "history",
         id: 0x00F7_0113,
-        about: "what happened at each port: rate, utilisation, queue delay, drops; ten minutes by second, six hours by minute",
+        about: "history of each port: rate, utilisation, queue delay, drops; per second for ten minutes, per minute \
+                for six hours",
         key: &["port", "age_s"],
         query: &[
             Parameter::new(
                 "step",
                 Kind::Word(&["second", "minute"]),
                 "second",
-                "time that a record stands for",
+                "duration of a record",
             ),
             Parameter::new(
                 "records",
                 Kind::Count(0, SECONDS as u64),
                 "10",
-                "maximum number of records of each port, the latest ones",
+                "return at most this number of the latest records of each port",
             ),
             Parameter::new(
                 "port",
                 Kind::Text(64),
                 "",
-                "only those of this port; empty: of all",
+                "only rows of this port; empty: all ports",
             ),
         ],
         components: &components::<HistoryRow, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {
-            empty: "There is no record yet; the first one comes after a second.",
+            empty: "No records yet; the first record follows after one second.",
             ..Layout::PLAIN
         },
         ..Class::PLAIN
@@ -106,75 +107,75 @@ const COLUMNS: &[Column<HistoryRow>] = &[
         .shown(&[Cell::new("PORT")])
         .read(|view| view.port.as_ref().into()),
     component(2, "age_s", TIME, "3.5")
-        .about("From the end of the record to the latest sample.")
-        .shown(&[Cell::new("BEFORE")])
+        .about("Time from the end of the record to the latest sample.")
+        .shown(&[Cell::new("AGE")])
         .read(|view| view.age.into()),
     component(3, "span_s", TIME, "1.001")
-        .about("Time that it stands for.")
+        .about("Duration of the record.")
         .read(|view| view.record.span.into()),
     component(4, "received_bps", RATE_BPS, "310000000")
-        .about("Mean rate of the frames that were received.")
+        .about("Mean rate of received frames.")
         .shown(&[Cell::new("IN MBIT/S").form(Form::Megabits)])
         .read(|view| rate(view.record.received, view.record.span).into()),
     component(5, "sent_bps", RATE_BPS, "93500000")
-        .about("Mean rate of the frames that were sent.")
+        .about("Mean rate of sent frames.")
         .shown(&[Cell::new("OUT MBIT/S").form(Form::Megabits)])
         .read(|view| rate(view.record.sent, view.record.span).into()),
     component(14, "offered_bps", RATE_BPS, "310000000")
-        .about("Mean rate of the packets that were offered to its queue.")
+        .about("Mean rate of packets offered to the queue.")
         .shown(&[Cell::new("OFFERED MBIT/S").form(Form::Megabits)])
         .read(|view| rate(view.record.offered, view.record.span).into()),
     component(6, "received_packets", PACKETS, "25000")
-        .about("Frames that were received.")
+        .about("Received frames.")
         .read(|view| view.record.received.packets.into()),
     component(7, "sent_packets", PACKETS, "7800")
-        .about("Frames that were sent.")
+        .about("Sent frames.")
         .read(|view| view.record.sent.packets.into()),
     component(8, "utilisation_ratio", RATIO, "0.999")
         .optional()
         .about(
-            "Share of the time in which the link carried frames, the kernel's own included; null if the port is \
-             not paced.",
+            "Share of the time that the link carried frames, including the kernel's own; null if the port is not \
+             paced.",
         )
         .shown(&[Cell::new("BUSY")])
         .read(|view| view.record.utilisation.map(f64::from).into()),
     component(9, "backlog", HELD, "")
         .about("Packets in the queue at the end of the record.")
-        .shown(&[Cell::new("HELD PACKETS").of("packets"), Cell::new("HELD BYTES").of("bytes")])
+        .shown(&[Cell::new("QUEUED PACKETS").of("packets"), Cell::new("QUEUED BYTES").of("bytes")])
         .read(|view| view.record.backlog.into()),
     component(15, "light_delay_p50_s", TIME, "0.0002")
         .optional()
         .about(
-            "Time in the queue that half of the sent packets of light traffic did not exceed: of flows within their \
-             share, as far as the discipline knows them; null if none was sent.",
+            "Median queue delay of sent packets of light traffic: flows within their share, as far as the discipline \
+             identifies them; null if none were sent.",
         )
         .shown(&[Cell::new("LIGHT P50")])
         .read(|view| delay(view, 0, 0)),
     component(16, "light_delay_p99_s", TIME, "0.0011")
         .optional()
-        .about("The same for 99 of 100 packets of light traffic.")
+        .about("99th percentile of the queue delay of light traffic.")
         .shown(&[Cell::new("LIGHT P99")])
         .read(|view| delay(view, 0, 1)),
     component(17, "heavy_delay_p50_s", TIME, "0.575")
         .optional()
         .about(
-            "Time in the queue that half of the sent packets of flows that want more than their share did not exceed: \
-             they are held back; null if none was sent, or if the discipline does not know such flows.",
+            "Median queue delay of sent packets of heavy flows, which offer more than their share and are backlogged; \
+             null if none were sent, or if the discipline does not identify such flows.",
         )
         .shown(&[Cell::new("HEAVY P50")])
         .read(|view| delay(view, 1, 0)),
     component(18, "heavy_delay_p99_s", TIME, "0.91")
         .optional()
-        .about("The same for 99 of 100 packets of these flows.")
+        .about("99th percentile of the queue delay of heavy flows.")
         .shown(&[Cell::new("HEAVY P99")])
         .read(|view| delay(view, 1, 1)),
     component(10, "delay_p50_s", TIME, "0.0041")
         .optional()
-        .about("Time in the queue that half of the sent packets did not exceed; null if none was sent.")
+        .about("Median queue delay of sent packets; null if none were sent.")
         .read(|view| delay(view, 2, 0)),
     component(11, "delay_p99_s", TIME, "0.0205")
         .optional()
-        .about("Time in the queue that 99 of 100 sent packets did not exceed; null if none was sent.")
+        .about("99th percentile of the queue delay of sent packets; null if none were sent.")
         .read(|view| delay(view, 2, 1)),
     component(12, "dropped_packets", PACKETS, "3100")
         .about("Packets that the discipline dropped.")

@@ -35,31 +35,31 @@ pub(in crate::class) static TALKERS: Block = Block {
     class: Class {
         name: "talkers",
         id: 0x00F7_0115,
-        about: "who sends most through each port, by source, by destination and by flow: now, and over minutes",
+        about: "top talkers of each port, by source, by destination and by flow: now, and over minutes",
         key: &["port", "by", "who"],
         query: &[
             Parameter::new(
                 "by",
                 Kind::Word(&["all", "source", "destination", "flow"]),
                 "all",
-                "whom rows stand for",
+                "grouping of the rows",
             ),
             Parameter::new(
                 "limit",
                 Kind::Count(0, ROWS_MAX),
                 "5",
-                "maximum number of rows of each port and kind, those with most in the latest second",
+                "maximum rows of each port and grouping, by rate in the latest second",
             ),
             Parameter::new(
                 "port",
                 Kind::Text(64),
                 "",
-                "only those of this port; empty: of all",
+                "only rows of this port; empty: all ports",
             ),
         ],
         components: &components::<Talker, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {
-            empty: "No port has sent anything since the start.",
+            empty: "No port has sent packets since the start.",
             ..Layout::PLAIN
         },
         ..Class::PLAIN
@@ -180,11 +180,11 @@ impl Talker {
 
 const COLUMNS: &[Column<Talker>] = &[
     component(1, "port", TEXT, "wan")
-        .about("Name of the port through which packets leave; the other direction is at the other port.")
+        .about("Name of the output port; the reverse direction is listed at the other port.")
         .shown(&[Cell::new("PORT")])
         .read(|talker| talker.port.as_ref().into()),
     component(2, "by", TEXT, "source")
-        .about("Whom the row stands for: `source`, `destination` or `flow`.")
+        .about("Grouping of the row: `source`, `destination` or `flow`.")
         .shown(&[Cell::new("BY")])
         .read(|talker| talker.kind.word().into()),
     component(3, "who", TEXT, "10.0.0.2")
@@ -193,21 +193,21 @@ const COLUMNS: &[Column<Talker>] = &[
         .read(|talker| talker.who().into()),
     component(4, "rate_bps", RATE_BPS, "62000000")
         .about(
-            "Rate in the latest second, of frames. It is exact up to 1000 packets a second of the port, otherwise \
-             estimated: a share of 10 % to about one percentage point.",
+            "Rate of frames in the latest second. It is exact if the port sends up to 1000 packets/s, otherwise \
+             estimated: a share of 10 % is accurate to about one percentage point.",
         )
         .shown(&[Cell::new("MBIT/S").form(Form::Megabits)])
         .read(|talker| talker.rate(0).into()),
     component(5, "minute_bps", RATE_BPS, "31000000")
-        .about("Mean over a minute, in which older seconds count less (1/e after a minute).")
+        .about("Exponentially weighted mean rate with a time constant of one minute.")
         .shown(&[Cell::new("1 MIN").form(Form::Megabits)])
         .read(|talker| talker.rate(1).into()),
     component(6, "five_minutes_bps", RATE_BPS, "9000000")
-        .about("The same over five minutes.")
+        .about("Exponentially weighted mean rate with a time constant of five minutes.")
         .shown(&[Cell::new("5 MIN").form(Form::Megabits)])
         .read(|talker| talker.rate(2).into()),
     component(7, "share_ratio", RATIO, "0.65")
-        .about("Share of what the port sent in the latest second.")
+        .about("Share of the bytes that the port sent in the latest second.")
         .shown(&[Cell::new("OF PORT")])
         .read(|talker| talker.share.into()),
 ];

@@ -22,25 +22,25 @@ pub(in crate::class) static WAITING: Block = Block {
     class: Class {
         name: "waiting",
         id: 0x00F7_0112,
-        about: "whose packets wait in the queues, and why: by source or by flow",
+        about: "packets waiting in the queues, by source or by flow, and why they wait",
         key: &["port", "who"],
         query: &[
             Parameter::new(
                 "by",
                 Kind::Word(&["source", "flow"]),
                 "source",
-                "what a row stands for",
+                "grouping of the rows",
             ),
             Parameter::new(
                 "limit",
                 Kind::Count(0, ROWS_MAX),
                 "50",
-                "maximum number of rows of each port, those with most bytes",
+                "maximum rows of each port, most bytes first",
             ),
         ],
         components: &components::<Holder, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {
-            empty: "No packet waits in a queue, or its discipline cannot tell whose it is.",
+            empty: "No packets wait, or the discipline does not know their flows.",
             ..Layout::PLAIN
         },
         ..Class::PLAIN
@@ -166,12 +166,12 @@ impl<'a> Crowd<'a> {
         let price = match first.service {
             Service::Arrival(queue) => {
                 return format!(
-                    "They are in {queue}, which leaves in the order of arrival: who sends more gets more."
+                    "They wait in {queue}, which is served in order of arrival: flows that send more get more."
                 );
             }
             Service::Priced(_) if of.len() == self.all.len() => {
-                return "Nobody else waits now: whoever sends less than a fair share passes at once, and these packets get \
-                        the rest of the link."
+                return "No other packets wait: flows below their fair share pass at once, and these packets get the \
+                        rest of the link."
                     .to_owned();
             }
             Service::Priced(price) => price,
@@ -181,27 +181,33 @@ impl<'a> Crowd<'a> {
         let mut why = Vec::new();
         if price.source_flows > 1 {
             why.push(format!(
-                "The source has {} flows in the queue, which share the turns of one source: each waits {} times as \
+                "The source has {} flows in the queue, which share the bandwidth of one source: each waits {} times as \
                  long.",
                 price.source_flows, price.source_flows
             ));
         }
         if load >= 1.5 {
             why.push(format!(
-                "About {load:.0} sources send to the same destination, and share the turns of one: each waits \
-                 {load:.1} times as long."
+                "About {load:.0} sources send to the same destination and share the bandwidth of one source: each \
+                 waits {load:.1} times as long."
             ));
         }
         if of
             .iter()
             .any(|held| held.price().is_some_and(|price| price.flows > 1))
         {
-            why.push("Several flows share one queue, because most queues are taken.".to_owned());
+            why.push("Several flows share one queue, because most queues are in use.".to_owned());
         }
         if why.is_empty() {
             why.push(match self.sources {
-                0 | 1 => format!("It takes turns with the other {} queues.", self.queues - 1),
-                sources => format!("It takes turns with {} others.", sources - 1),
+                0 | 1 => format!(
+                    "Served round-robin; other waiting queues: {}.",
+                    self.queues - 1
+                ),
+                sources => format!(
+                    "Served round-robin; other waiting sources: {}.",
+                    sources - 1
+                ),
             });
         }
         why.join(" ")
@@ -260,37 +266,37 @@ const COLUMNS: &[Column<Holder>] = &[
         .shown(&[Cell::new("PORT")])
         .read(|holder| holder.port.as_ref().into()),
     component(2, "who", TEXT, "10.0.0.2")
-        .about("The source, or the flow in one line; `several flows` where a queue has nothing in common.")
+        .about("The source, or the flow in one line; `several flows` if the packets of a queue have nothing in common.")
         .shown(&[Cell::new("WHO")])
         .read(|holder| holder.who.as_str().into()),
     component(3, "flows", NUMBER, "40")
-        .about("Flows that wait, about: several of them may share a queue.")
+        .about("Approximate number of waiting flows; several flows may share a queue.")
         .shown(&[Cell::new("FLOWS")])
         .read(|holder| u64::from(holder.flows).into()),
     component(4, "held", HELD, "")
-        .about("Packets in the queue; in a long one that all flows share, about.")
+        .about("Packets in the queue; approximate in a long queue that all flows share.")
         .shown(&[Cell::new("PACKETS").of("packets"), Cell::new("BYTES").of("bytes")])
         .read(|holder| holder.held.into()),
     component(5, "queue_share_ratio", RATIO, "0.61")
-        .about("Their bytes as a share of all that wait at the port.")
+        .about("Share of all bytes that wait at the port.")
         .shown(&[Cell::new("OF QUEUE")])
         .read(|holder| holder.queue_share.into()),
     component(6, "link_share_ratio", RATIO, "0.25")
         .optional()
-        .about("Share of the link that they get while the others wait, too; null if that cannot be told.")
+        .about("Share of the link that these packets get while the others wait too; null if unknown.")
         .shown(&[Cell::new("OF LINK")])
         .read(|holder| holder.link_share.into()),
     component(7, "waited_s", SECONDS, "0.021")
-        .about("How long the packet at the head of a queue has waited, the longest of them.")
+        .about("Longest waiting time of a packet at the head of a queue.")
         .shown(&[Cell::new("WAITED")])
         .read(|holder| holder.waited.into()),
     component(
         8,
         "why",
         TEXT,
-        "The source has 40 flows in the queue, which share the turns of one source: each waits 40 times as long.",
+        "The source has 40 flows in the queue, which share the bandwidth of one source: each waits 40 times as long.",
     )
-    .about("Why they wait, in words.")
+    .about("Why the packets wait, as a sentence.")
     .shown(&[Cell::new("WHY")])
     .read(|holder| holder.why.as_str().into()),
     component(9, "source", TEXT, "10.0.0.2")
@@ -385,7 +391,12 @@ mod tests {
         let alone = (1..=3).map(|port| held(1, port, priced(3, 1.0))).collect();
         let alone = &table(alone, "source")[0];
         assert_eq!(alone.real("link_share_ratio"), Some(1.0));
-        assert!(alone.text("why").unwrap().starts_with("Nobody else waits"));
+        assert!(
+            alone
+                .text("why")
+                .unwrap()
+                .starts_with("No other packets wait")
+        );
     }
 
     #[test]
@@ -400,12 +411,7 @@ mod tests {
         assert_eq!(rows[0].whole("held.packets"), Some(2));
         assert_eq!(rows[0].whole("flows"), Some(1), "not its packets");
         assert!((rows[0].real("link_share_ratio").unwrap() - 2.0 / 3.0).abs() < 1e-6);
-        assert!(
-            rows[0]
-                .text("why")
-                .unwrap()
-                .contains("in the order of arrival")
-        );
+        assert!(rows[0].text("why").unwrap().contains("in order of arrival"));
     }
 
     #[test]

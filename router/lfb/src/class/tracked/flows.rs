@@ -16,15 +16,15 @@ pub(in crate::class) static FLOWS: Block = Block {
     class: Class {
         name: "flows",
         id: 0x00F7_0105,
-        about: "flows that an admission control (`fan`) accepted, lets wait or blocks, with their delay",
+        about: "flows under admission control (`fan`): accepted, waiting or blocked, with their delay",
         key: &["port", "flow"],
         query: &[limit(
             "1000",
-            "maximum number of flows of each port, those that wait first",
+            "maximum flows of each port, waiting flows first",
         )],
         components: &components::<Flow, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {
-            empty: "No admission control tracks a flow. Of the disciplines `fan` has one.",
+            empty: "No flow is under admission control; only the discipline `fan` has it.",
             ..Layout::PLAIN
         },
         ..Class::PLAIN
@@ -56,8 +56,8 @@ const COLUMNS: &[Column<Flow>] = &[
     DESTINATION_PORT,
     PROTOCOL,
     standing(
-        "`accepted`, `waiting`, `blocked` (removed, and not to come back for a time), or `set_aside` (removed, \
-         and to come back before others).",
+        "`accepted`, `waiting`, `blocked` (removed, and refused for a time), or `set_aside` (removed, and readmitted \
+         before others).",
         "waiting",
     ),
     component(9, "class", TEXT, "")
@@ -71,14 +71,13 @@ const COLUMNS: &[Column<Flow>] = &[
         }),
     component(14, "acceptance_delay_s", SECONDS, "1.4")
         .about(
-            "From its first packet to the one that was let through; of a flow that waits, so \
-             far.",
+            "Time from the first packet to the first accepted packet; for a waiting flow, the time so far.",
         )
         .shown(&[Cell::new("DELAY")])
         .read(|flow| flow.report.waited.unwrap_or_default().into()),
     RATE,
     seen(
-        "Packets since tracking began: of an accepted flow those that came since, of a waiting one those that were refused.",
+        "Packets since tracking began: for an accepted flow, all packets; for a waiting flow, the refused packets.",
         &[
             Cell::new("PACKETS").of("packets"),
             Cell::new("BYTES").of("bytes"),

@@ -19,22 +19,22 @@ pub(in crate::class) static HOGS: Block = Block {
     class: Class {
         name: "hogs",
         id: 0x00F7_0104,
-        about: "flows that a discipline tracks by identity (`lru_fq`), the fastest first: who is a hog, and why",
+        about: "flows that a discipline tracks individually (`lru_fq`), fastest first, and why a flow is a hog",
         key: &["port", "flow"],
         query: &[
             Parameter::new(
                 "all",
                 Kind::Flag,
                 "false",
-                "the watched flows too, not only hogs and pinned ones",
+                "list watched flows too, not only hogs and pinned flows",
             ),
-            limit("50", "maximum number of flows, the fastest first"),
+            limit("50", "maximum flows, fastest first"),
         ],
         components: &components::<Flow, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {
             head: "A flow at or above the threshold is a hog: it shares the queue of all hogs.",
-            empty: "No flow is a hog now. `weir show hogs --all` lists the watched flows, too; only the \
-                    discipline `lru_fq` identifies hogs.",
+            empty: "No flow is a hog now. `weir show hogs --all` lists watched flows too; only the discipline `lru_fq` \
+                    identifies hogs.",
             ..Layout::PLAIN
         },
         ..Class::PLAIN
@@ -67,17 +67,17 @@ const COLUMNS: &[Column<Flow>] = &[
     DESTINATION_PORT,
     PROTOCOL,
     component(9, "key", TEXT, "flow")
-        .about("What counts as a flow there: `flow`, `source`, `destination`, ...")
+        .about("Unit that the discipline tracks as a flow: `flow`, `source`, `destination`, ...")
         .shown(&[Cell::new("KEY")])
         .read(|flow| flow.report.kind.word().into()),
     standing(
-        "`hog` (in the queue for high-bandwidth flows), `pinned` (the same, and kept), or `watched`.",
+        "`hog` (in the queue for high-bandwidth flows), `pinned` (a hog that cannot be evicted), or `watched`.",
         "hog",
     ),
     RATE,
     component(14, "link_share_ratio", RATIO, "1.57")
         .optional()
-        .about("Its rate as a share of the link's rate; null if the port is not paced.")
+        .about("Rate of the flow as a share of the link's rate; null if the port is not paced.")
         .shown(&[Cell::new("OF LINK")])
         .read(|flow| flow.link.map(|link| share(flow.report.rate, link)).into()),
     component(15, "threshold_packets", PACKETS, "")
@@ -118,7 +118,9 @@ const COLUMNS: &[Column<Flow>] = &[
             flow.report.threshold.map(words).into()
         }),
     component(19, "dropped_packets", PACKET_COUNTER, "31000")
-        .about("Its packets that were dropped since tracking began, without the one that began it.")
+        .about(
+            "Dropped packets of the flow since tracking began, excluding the packet that began it.",
+        )
         .shown(&[Cell::new("DROPPED")])
         .read(|flow| flow.report.dropped.unwrap_or(0).into()),
     TRACKED,

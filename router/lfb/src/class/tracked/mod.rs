@@ -65,15 +65,15 @@ const PORT: Column<Flow> = component(1, "port", TEXT, "wan")
     .read(|flow| flow.port.as_ref().into());
 
 const FLOW: Column<Flow> = component(2, "flow", TEXT, "10.0.0.2:40000 > 10.0.1.2:5001 udp")
-    .about("The flow in one line, as far as the discipline tells flows apart.")
+    .about("The flow in one line, as far as the discipline distinguishes flows.")
     .shown(&[Cell::new("FLOW")])
     .read(|flow| flow.report.key.to_string().into());
 
 const SOURCE: Column<Flow> = component(3, "source", TEXT, "10.0.0.2")
     .optional()
     .about(
-        "Source address: IPv4, IPv6, or the MAC address if it is not IP; none if the \
-             discipline does not tell it apart.",
+        "Source address: IPv4, IPv6, or the MAC address of non-IP packets; null if the discipline does not distinguish \
+         sources.",
     )
     .read(|flow| flow.report.key.address_shown(flow.report.key.source).into());
 
@@ -108,18 +108,18 @@ fn nonzero(number: impl Into<u64>) -> Option<u64> {
 }
 
 const RATE: Column<Flow> = component(10, "rate_bps", RATE_BPS, "149000000")
-    .about("Recent rate; for an admission control the mean rate since tracking of the flow began.")
+    .about("Recent rate; for admission control, the mean rate since tracking of the flow began.")
     .shown(&[Cell::new("MBIT/S").form(Form::Megabits)])
     .read(|flow| flow.report.rate.into());
 
 const TRACKED: Column<Flow> = component(11, "known_s", SECONDS, "4.2")
     .about("Time since tracking of the flow began.")
-    .shown(&[Cell::new("KNOWN")])
+    .shown(&[Cell::new("TRACKED")])
     .read(|flow| flow.now.since(flow.report.since).into());
 
 const SILENT: Column<Flow> = component(12, "silent_s", SECONDS, "0.0001")
-    .about("Time since its latest packet.")
-    .shown(&[Cell::new("SILENT")])
+    .about("Time since the latest packet of the flow.")
+    .shown(&[Cell::new("IDLE")])
     .read(|flow| flow.now.since(flow.report.latest).into());
 
 /// Packets and bytes of a flow.
@@ -134,7 +134,7 @@ const fn seen(about: &'static str, cells: &'static [Cell]) -> Column<Flow> {
 const fn standing(about: &'static str, example: &'static str) -> Column<Flow> {
     component(8, "standing", TEXT, example)
         .about(about)
-        .shown(const { &[Cell::new("STANDING")] })
+        .shown(const { &[Cell::new("STATE")] })
         .read(|flow| match flow.report.standing {
             FlowStanding::Watched => "watched".into(),
             FlowStanding::Hog => "hog".into(),

@@ -88,17 +88,18 @@ impl Found {
     fn note(&mut self, port: &str, outcome: io::Result<()>) {
         let trouble = outcome.err().map(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => format!(
-                "{error}; a rule of this machine forbids it: in weir.service, IPAddressAllow= must name the reflectors"
+                "{error}; a rule of this machine blocks the probes: list the reflectors in IPAddressAllow= of \
+                 weir.service"
             ),
             _ => error.to_string(),
         });
         self.refused += u64::from(trouble.is_some());
         match &trouble {
             Some(why) if self.trouble != trouble => {
-                tracing::warn!(port, why, "probes of the port's rate cannot be sent");
+                tracing::warn!(port, why, "cannot send rate probes");
             }
             None if self.trouble.is_some() => {
-                tracing::info!(port, "probes of the port's rate can be sent again");
+                tracing::info!(port, "sending rate probes works again");
             }
             _ => {}
         }
@@ -147,7 +148,7 @@ impl Finder {
     /// Runs until the port need not find its rate, or the forwarding thread has ended.
     pub(super) fn run(mut self) {
         if let Err(error) = clock::precise_sleeps().and_then(|()| clock::go_first()) {
-            tracing::debug!(%error, "the thread of a port's rate has no priority");
+            tracing::debug!(%error, "cannot raise the priority of the rate thread");
         }
         let mut current: Option<Arc<Wanted>> = None;
         loop {
@@ -168,7 +169,7 @@ impl Finder {
             let prober = self.prober.as_ref();
             let sockets = prober.into_iter().flat_map(Prober::wait_on);
             if let Err(error) = self.waiter.wait(sockets, Some(next)) {
-                return tracing::error!(%error, "the rate of a port stays as it is");
+                return tracing::error!(%error, "the rate thread failed; the port keeps its current rate");
             }
         }
     }

@@ -115,10 +115,11 @@ fn start(wanted: Wanted, running: &Arc<Running>) -> Result<Started, String> {
     let found = Arc::new(Mutex::new(Found::new(&wanted.auto)));
     let wanted = Arc::new(ArcSwapOption::from_pointee(wanted));
     let finder = Finder::new(Arc::clone(&wanted), Arc::clone(&found), Arc::clone(running));
-    let finder = finder.map_err(|error| format!("cannot find the rate of a port: {error}"))?;
+    let finder =
+        finder.map_err(|error| format!("cannot start measuring the rate of a port: {error}"))?;
     let thread = thread::Builder::new().name("weir-rate".to_owned());
     let started = thread.spawn(move || finder.run());
-    started.map_err(|error| format!("cannot find the rate of a port: {error}"))?;
+    started.map_err(|error| format!("cannot start measuring the rate of a port: {error}"))?;
     Ok(Started { wanted, found })
 }
 

@@ -28,7 +28,7 @@ pub struct Options {
     /// Address and port of the server.
     #[arg(value_name = "ADDRESS:PORT")]
     pub server: SocketAddr,
-    /// Clients.
+    /// Number of clients.
     #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=CLIENTS_MAX as i64))]
     pub clients: u32,
     /// Sizes of the files: "webstone", a distribution like "exponential 20 kB", or sizes with

@@ -31,7 +31,7 @@ pub struct Options {
     /// Congestion control, by the kernel's name: cubic, reno, bbr.
     #[arg(long, default_value = "cubic")]
     pub congestion: String,
-    /// Payload of a segment; the path's maximum if not given.
+    /// Payload of a segment, in bytes [default: the path's maximum].
     #[arg(long)]
     pub mss: Option<u32>,
     /// The times of the run.
