@@ -176,7 +176,7 @@ fn what_is_wrong_is_named_with_its_line() {
         (
             "min=\"0\"",
             "min=\"x\"",
-            "line 12: min is `x`, but must be a whole number",
+            "line 12: min is `x`, but must be an integer",
         ),
         (
             "<typeRef>byte[6]</typeRef>",

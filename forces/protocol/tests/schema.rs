@@ -250,7 +250,7 @@ fn components_of_others_are_got_and_set() {
         .to_string();
     assert_eq!(
         error,
-        "the value is -300, but must be one of Absolute-Zero, or a whole number from -273 to 1000"
+        "the value is -300, but must be one of Absolute-Zero, or an integer from -273 to 1000"
     );
     assert_eq!(
         decode(&limit.kind, &Content::Full(vec![0xfe, 0xef])),

@@ -341,7 +341,7 @@ fn signed_numbers_names_and_ranges() {
     assert_eq!(error.code, ResultCode::ValueOutOfRange);
     assert_eq!(
         error.to_string(),
-        "the value is \"upp\", but must be one of down, up, or a whole number from 0 to 2 or 255"
+        "the value is \"upp\", but must be one of down, up, or an integer from 0 to 2 or 255"
     );
     // A value reported by another FE is shown even if its library does not permit it; it is not accepted in a write.
     assert_eq!(decode(&state, &full(&[9])), Ok(Value::Whole(9)));

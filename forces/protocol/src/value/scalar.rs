@@ -56,9 +56,9 @@ impl Number {
         let names = self.names.iter().take(NAMES_SHOWN);
         let names: Vec<_> = names.map(|named| named.name.as_str()).collect();
         match names.is_empty() {
-            true => format!("a whole number {}", ranges.join(" or ")),
+            true => format!("an integer {}", ranges.join(" or ")),
             false => format!(
-                "one of {}, or a whole number {}",
+                "one of {}, or an integer {}",
                 names.join(", "),
                 ranges.join(" or ")
             ),

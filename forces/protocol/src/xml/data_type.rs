@@ -150,7 +150,7 @@ fn read_atomic(atomic: &Element<'_>) -> Result<Atomic, XmlError> {
             Some(hex) => u64::from_str_radix(hex, 16).map(i128::from),
             None => text.parse::<i128>(),
         };
-        number.map_err(|_| element.value(name, &text, "a whole number"))
+        number.map_err(|_| element.value(name, &text, "an integer"))
     };
     Ok(Atomic {
         base: read_ref(&atomic.need("baseType")?)?,

@@ -61,7 +61,7 @@ in that time; it waits for at most 9 kB of strangers, and for the bytes by which
 Heavy queues send 9 kB after each 9 kB of strangers, and no trusted host sends more than its share and
 these credits before them. So no queue starves under any traffic. The time of a step does not depend on the
 number of flows, except for the search for the fullest host (once in up to 64 drops, at worst for each
-packet) and the drop of late packets in one queue.
+packet) and the drop of overdue packets in one queue.
 
 Each queue is under CoDel. Its target is the queue's own target or 100 ms divided by the number of busy
 queues, whichever is greater; its own target begins at `target`, doubles (up to 40 ms) when the queue runs
