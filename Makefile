@@ -1,6 +1,6 @@
 # Two commands do everything: `make demo` runs the main job, `make test` passes the tests.
 
-.PHONY: demo test build dist deb static packages clean
+.PHONY: demo test test-lab build dist deb static packages clean
 
 demo:
 	scripts/install-packages demo
@@ -9,6 +9,10 @@ demo:
 
 test:
 	cargo xtask ci
+
+# Before a release: the tests that need minutes of real time, on a machine that nobody else uses.
+test-lab: packages
+	cargo xtask test-lab
 
 build:
 	cargo build --release --locked

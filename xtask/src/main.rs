@@ -1,6 +1,7 @@
 //! Development commands of this repository.
 //!
 //! - `cargo xtask ci`: everything that CI does, in its order
+//! - `cargo xtask test-lab`: the long tests, for a release
 //! - `cargo xtask tidy`: checks the rules of ARCHITECTURE.md (`tidy`)
 //! - `cargo xtask golden [--update]`: compares recorded outputs, or records them again
 //! - `cargo xtask lines [FOLDER]`: counts lines by crate, of this repository or of another checkout
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let good = match words[..] {
         ["ci"] => ci(),
+        ["test-lab"] => long_tests(),
         ["tidy"] => tidy(),
         ["lines"] => lines(&root()),
         ["lines", folder] => lines(Path::new(folder)),
@@ -36,7 +38,7 @@ fn main() -> ExitCode {
         ["search", ref numbers @ ..] => example("weir-discipline", "search", numbers),
         _ => {
             eprintln!(
-                "usage: cargo xtask ci | tidy | lines [FOLDER] | golden [--update] | peers [SCENARIO...] | compare [SCENARIO...] | \
+                "usage: cargo xtask ci | test-lab | tidy | lines [FOLDER] | golden [--update] | peers [SCENARIO...] | compare [SCENARIO...] | \
                  attacks [SCENARIO...] | everyday [SCENARIO...] | hostile [TABLE...] | search [ROUNDS] [SEED]"
             );
             return ExitCode::from(2);
@@ -65,27 +67,37 @@ fn ci() -> bool {
     })
 }
 
-/// Runs every test. One test is a virtual machine that keeps one processor busy for minutes. Meanwhile the other
-/// processor runs tests that do not measure time.
+/// The tests of the long tier, which `make test-lab` runs before a release: minutes of real time, on a machine that is
+/// theirs. What they measure may depend on how busy the machine is; no other test does.
+const LONG: &[&str] = &[
+    "a_stranger_has_a_protected_uplink_in_minutes",
+    "a_router_under_fire_is_as_before",
+    "lru_fq_keeps_tcp_and_the_web_alive_under_a_flood",
+    "a_distributed_flood_is_found_by_its_destination",
+    "a_long_way_takes_its_time_and_loses_nothing",
+    "rs_red_shares_the_queue_with_the_ingresses_and_loses_less",
+    "rs_red_of_a_control_element_loses_less_too",
+    "dppbrb_keeps_control_messages_alive_under_a_flood_of_redirect",
+    "flow_control_keeps_every_fes_control_messages_alive",
+    "flow_control_of_a_control_element_keeps_them_alive_too",
+    "throughput_is_found_between_the_interfaces_of_an_edge",
+];
+
+/// Runs every test except the long ones.
 fn tests() -> bool {
-    let (machine, fuzz) = (
-        "a_stranger_has_a_protected_uplink_in_minutes",
-        "no_input_makes_a_target_fail",
+    eprintln!(
+        "`make test-lab` runs {} long tests, for a release",
+        LONG.len()
     );
-    let beside = [
-        format!("{TEST} --lib --bins --examples --test mutations"),
-        format!("{TEST} --doc"),
-    ];
-    let (said, is_good) = thread::scope(|scope| {
-        let machine = scope.spawn(|| command(&words(&format!("{TEST} --test package"))).output());
-        let is_good = beside.map(|tests| cargo(&words(&tests), &[("RUST_TEST_THREADS", "1")]));
-        (machine.join(), is_good == [true; 2])
-    });
-    let Ok(Ok(output)) = said else { return false };
-    print!("{}", String::from_utf8_lossy(&output.stdout));
-    eprint!("{}", String::from_utf8_lossy(&output.stderr));
-    let rest = format!("{TEST} --test * -- --skip {machine} --skip {fuzz}");
-    cargo(&words(&rest), &[]) && output.status.success() && is_good
+    let all = format!("{TEST} --");
+    let skipped: Vec<&str> = LONG.iter().flat_map(|name| ["--skip", name]).collect();
+    cargo(&[words(&all), skipped].concat(), &[])
+}
+
+/// Runs the long tests.
+fn long_tests() -> bool {
+    let all = format!("{TEST} --tests --");
+    cargo(&[&words(&all), LONG].concat(), &[])
 }
 
 /// Checks linked crates: licences, bans, sources and, if their database can be fetched, advisories. Without cargo-deny
@@ -177,4 +189,18 @@ fn command(arguments: &[&str]) -> Command {
 fn root() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().unwrap_or(xtask).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_long_test_exists() {
+        let tree = super::tree::Tree::read(&super::root());
+        let tree = tree.unwrap_or_else(|error| panic!("{error}"));
+        for name in super::LONG {
+            let declared = format!("fn {name}()");
+            let mut texts = tree.files().map(|(_, text)| text);
+            assert!(texts.any(|text| text.contains(&declared)), "{name}");
+        }
+    }
 }

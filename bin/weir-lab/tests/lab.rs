@@ -1,6 +1,8 @@
 //! The papers' mechanisms on real packets, one scenario each, with asserts: `weir run` builds the network and runs
 //! `weir router` in it, and the paper's main claim must hold.
 //!
+//! The scenarios that load the machine are long tests (`make test-lab`).
+//!
 //! Real time passes, on a machine that others may use. So a scenario that loads the machine runs alone, scenarios with
 //! few packets run two at a time, and a claim that fails in one run is tried in more runs. It fails with the third run
 //! that misses it while the machine was the lab's own; where the lab found that other programs, or the host of a

@@ -2,6 +2,7 @@
 
 mod dependencies;
 mod links;
+mod patterns;
 mod rooms;
 mod source;
 mod unused;
@@ -25,6 +26,7 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
     unused::check(&tree, &mut faults);
     links::check(&tree, &mut faults);
     words::check(&tree, &mut faults);
+    patterns::check(&tree, &mut faults);
     faults
 }
 
