@@ -4,7 +4,8 @@
 //! 10 ms to 1 s; a subscription without an interval counts as 100 ms. A sampling that the router answers late counts as
 //! taken when it was due, so that a delay does not make a report miss its interval.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_base::{Instant, Span};
 use weir_model::Value;
@@ -34,10 +35,20 @@ type Key = (At, u32);
 /// The history of all watched events.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
-    trackers: BTreeMap<Key, BTreeMap<String, Tracker>>,
+    histories: BTreeMap<Key, History>,
     period: Option<Span>,
     due: Option<Instant>,
     round: Option<Round>,
+}
+
+/// The history of a watched event.
+#[derive(Debug, Default)]
+struct History {
+    /// The values of the rows by key.
+    rows: BTreeMap<String, Tracker>,
+    /// The reports of created or deleted rows. They share one count and one interval, because each row appears and
+    /// disappears only once.
+    population: Tracker,
 }
 
 /// A sampling in progress.
@@ -58,7 +69,7 @@ impl Watches {
     pub(crate) fn follow(&mut self, now: Instant, own: &Own) {
         let subscriptions = own.subscriptions();
         let registered: Vec<_> = subscriptions.registered().collect();
-        self.trackers
+        self.histories
             .retain(|(at, _), _| registered.iter().any(|(known, _)| *known == at));
         let needs_tables = |at: &At| {
             let block = own.blocks().get(at.class);
@@ -165,28 +176,35 @@ impl Watches {
         value: &Value,
     ) -> Vec<Option<u32>> {
         let samples = samples(block, event, value, at.ids.get(2).copied());
-        let is_new = !self.trackers.contains_key(&(at.clone(), event.id));
-        let trackers = self.trackers.entry((at.clone(), event.id)).or_default();
+        let history = self.histories.entry((at.clone(), event.id));
+        let is_new = matches!(history, Entry::Vacant(_));
+        let History { rows, population } = history.or_default();
+        let is_shared = matches!(event.condition, Condition::Created | Condition::Deleted);
+        let mut is_reported = |tracker: &mut Tracker, value: &Value| {
+            if !is_shared {
+                return tracker.sample(now, event.condition, filters, value);
+            }
+            tracker.occurs(event.condition, filters, value)
+                && population.reports(now, event.condition, filters, value)
+        };
         let mut fired = Vec::new();
-        let gone = |key: &String| !samples.iter().any(|sample| sample.key == *key);
-        if event.condition == Condition::Deleted {
-            for (_, tracker) in trackers.iter_mut().filter(|(key, _)| gone(key)) {
-                if tracker.sample(now, event.condition, filters, &Value::Absent) {
-                    fired.push(None);
-                }
+        let keys: BTreeSet<_> = samples.iter().map(|sample| &sample.key).collect();
+        let deleted = rows.iter_mut().filter(|(key, _)| !keys.contains(key));
+        for (_, tracker) in deleted.filter(|_| event.condition == Condition::Deleted) {
+            if is_reported(tracker, &Value::Absent) {
+                fired.push(None);
             }
         }
-        if !is_new {
-            let keys: std::collections::BTreeSet<_> = samples.iter().map(|s| &s.key).collect();
-            trackers.retain(|key, _| keys.contains(key));
-        }
-        for sample in samples {
-            let tracker = trackers.entry(sample.key);
-            let tracker = tracker.or_insert_with(|| match is_new {
-                true => Tracker::default(),
-                false => Tracker::of_new(),
+        rows.retain(|key, _| keys.contains(key));
+        for sample in &samples {
+            let tracker = rows.entry(sample.key.clone()).or_insert_with(|| {
+                if is_new {
+                    Tracker::default()
+                } else {
+                    Tracker::of_new()
+                }
             });
-            if tracker.sample(now, event.condition, filters, &sample.value) {
+            if is_reported(tracker, &sample.value) {
                 fired.push(sample.row);
             }
         }
@@ -221,14 +239,14 @@ fn samples(block: &Block, event: &Event, value: &Value, only: Option<u32>) -> Ve
     let Some((array, Value::List(rows))) = table.kind.array().zip(table.value.as_deref()) else {
         return Vec::new();
     };
-    let rows = (0..).zip(rows).take(ROWS_MAX);
+    let rows = (0..).zip(rows);
     let rows = rows.filter(|(index, _)| only.is_none_or(|only| only == *index));
     let sample = |(index, row): (u32, &Value)| Sample {
         key: key_of(array, row).unwrap_or_else(|| index.to_string()),
         row: Some(index),
         value: target(&array.element, row, &event.target[any + 1..], Some(index)),
     };
-    rows.map(sample).collect()
+    rows.take(ROWS_MAX).map(sample).collect()
 }
 
 /// The values of the first key of a row, as text.

@@ -73,13 +73,26 @@ impl Tracker {
         filters: &Filters,
         value: &Value,
     ) -> bool {
+        self.occurs(condition, filters, value) && self.reports(now, condition, filters, value)
+    }
+
+    /// Records a sample; returns whether the event occurred.
+    pub fn occurs(&mut self, condition: Condition, filters: &Filters, value: &Value) -> bool {
         self.release(condition, filters, value);
         let happens = self.happens(condition, filters, value);
         self.last = Some(value.clone());
         self.reported.get_or_insert_with(|| value.clone()); // without a report, the first sample counts
-        if !happens {
-            return false;
-        }
+        happens
+    }
+
+    /// Counts an occurrence; returns whether the filters pass it.
+    pub fn reports(
+        &mut self,
+        now: Instant,
+        condition: Condition,
+        filters: &Filters,
+        value: &Value,
+    ) -> bool {
         if !self.passes(now, condition, filters, value) {
             self.swallowed = self.swallowed.saturating_add(1);
             return false;
@@ -165,6 +178,7 @@ fn is_at(value: &Value, threshold: u32) -> bool {
 fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Whole(number) => Some(*number as f64),
+        Value::Negative(number) => Some(*number as f64),
         Value::Real(number) => Some(*number),
         Value::Flag(on) => Some(f64::from(u8::from(*on))),
         _ => None,
@@ -225,6 +239,21 @@ mod tests {
     }
 
     #[test]
+    fn a_value_below_zero_is_a_number() {
+        let mut tracker = Tracker::default();
+        let mut is_reported = |value| {
+            let filters = Filters {
+                threshold: 3,
+                ..NONE
+            };
+            tracker.sample(Instant::ZERO, Condition::LessThan, &filters, &value)
+        };
+        assert!(!is_reported(Value::Whole(5)));
+        assert!(is_reported(Value::Negative(-5)));
+        assert!(!is_reported(Value::Negative(-6)));
+    }
+
+    #[test]
     fn appearing_and_disappearing() {
         let samples = [None, Some(1), Some(2), None, None, Some(1)];
         assert_eq!(reported(Condition::Created, NONE, &samples), [1, 5]);
@@ -262,6 +291,18 @@ mod tests {
         let every_third = Filters { count: 2, ..NONE };
         let samples = numbers(&[0, 1, 2, 3, 4, 5, 6]);
         assert_eq!(reported(Condition::Changed, every_third, &samples), [3, 6]);
+    }
+
+    #[test]
+    fn created_rows_share_a_count() {
+        let every_third = Filters { count: 2, ..NONE };
+        let mut population = Tracker::default();
+        let is_reported = |row: &u64| {
+            let (mut tracker, value) = (Tracker::of_new(), Value::Whole(*row));
+            tracker.occurs(Condition::Created, &every_third, &value)
+                && population.reports(Instant::ZERO, Condition::Created, &every_third, &value)
+        };
+        assert_eq!((0..6).filter(is_reported).collect::<Vec<_>>(), [2, 5]);
     }
 
     #[test]
