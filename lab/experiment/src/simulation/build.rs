@@ -281,7 +281,7 @@ impl World {
         size: Option<u64>,
         (host, flow_of_host): (usize, usize),
         receivers: &[NodeId],
-    ) -> Result<(), weir_sim::network::NetworkError> {
+    ) -> Result<(), weir_sim::NetworkError> {
         match &traffic.kind {
             TrafficKind::Tcp {
                 offered,
@@ -462,6 +462,6 @@ fn tcp_options(options: &TcpOptions) -> Options {
     }
 }
 
-fn impossible(error: weir_sim::network::NetworkError) -> Error {
+fn impossible(error: weir_sim::NetworkError) -> Error {
     Error::unsupported(Habitat::Sim, error.to_string())
 }
