@@ -21,9 +21,8 @@ use crate::control::{self, ControlledQueue};
 use crate::error::Error;
 use crate::forwarding::Changed;
 use crate::options::Habitat;
-use crate::scenario::forwarding::Medium;
 use crate::scenario::{
-    Congestion, Direction, Discipline, Forwarding, Scenario, Shaper, TcpOptions, Traffic,
+    Congestion, Direction, Discipline, Forwarding, Medium, Scenario, Shaper, TcpOptions, Traffic,
     TrafficKind, flow_name,
 };
 use crate::topology::{PORT_FIRST, QUEUE_PACKETS, Topology, Watched};

@@ -1,122 +1,16 @@
-//! Flexible packet forwarding (FPF) in a scenario: `[domain.NAME]`, `[path.NAME]`, `[encapsulation.NAME]`; and
-//! `[event.NAME]`, changes at a given time.
-//!
-//! Scenarios contain no identifiers: a controller assigns them, finds paths, and makes the rules of each router. All
-//! routers in domains are edges. Routers in no domain forward by IP alone.
+//! Checks the sections of flexible packet forwarding (FPF), and of events.
 
-use weir_base::Span;
 use weir_base::setting::{did_you_mean, nearest};
 use weir_path::fpf::edge::profile::Shape;
 use weir_paths::Disjoint;
 
-use super::ScenarioError;
-use super::checked::Scenario;
-use super::key::Key;
-use super::parameters::*;
-use super::reader::Section;
-use super::traffic::TrafficKind;
-
-/// FPF in addition to IP, and events.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Forwarding {
-    /// Domains; without domains all routers forward by IP.
-    pub domains: Vec<Domain>,
-    /// Named paths.
-    pub paths: Vec<Path>,
-    /// The packets that get an FPF header.
-    pub encapsulations: Vec<Encapsulation>,
-    /// Events of a run, by ascending time.
-    pub events: Vec<Event>,
-}
-
-/// How FPF packets cross a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Medium {
-    /// In plain frames.
-    #[default]
-    Ethernet,
-    /// In frames with a VLAN tag.
-    Vlan,
-    /// In a GRE tunnel.
-    Gre,
-}
-
-/// A domain.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Domain {
-    /// The name.
-    pub name: String,
-    /// The forwarding elements of the domain.
-    pub routers: Vec<String>,
-    /// Length of the domain's identifiers in bytes; if `None`, as long as its links need.
-    pub lid_bytes: Option<u8>,
-}
-
-/// A named path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Path {
-    /// The name.
-    pub name: String,
-    /// The domains or routers on the path.
-    pub through: Vec<String>,
-}
-
-/// A traffic whose packets get an FPF header at the router of its sender.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Encapsulation {
-    /// The name.
-    pub name: String,
-    /// The index of the traffic.
-    pub traffic: usize,
-    /// The paths.
-    pub selection: Selection,
-    /// Whether the encapsulation distributes packets instead of flows over the paths.
-    pub by_packet: bool,
-    /// Whether pairs of packets are coded, with the parity on the last path.
-    pub is_coded: bool,
-    /// Memory in bytes of the cache at the clients' router; `None` without a cache.
-    pub cache: Option<u64>,
-    /// The shaper of the encapsulated packets; `None` without shaping.
-    pub shape: Option<Shape>,
-}
-
-/// The paths of an encapsulation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Selection {
-    /// Paths by their index, each with its weight.
-    Named(Vec<(usize, u32)>),
-    /// Paths that the controller finds, and recomputes when a link fails.
-    Found {
-        /// The number of paths; without `disjoint` there may be fewer.
-        number: usize,
-        /// The parts of the network that the paths must not share.
-        disjoint: Option<Disjoint>,
-        /// The weights of the paths; equal if empty.
-        weights: Vec<u32>,
-    },
-}
-
-/// An event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// The name.
-    pub name: String,
-    /// The time from the start of the run.
-    pub at: Span,
-    /// The effect.
-    pub effect: Effect,
-}
-
-/// The effect of an event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// A link, by its index, fails in both directions.
-    Cut(usize),
-    /// The link works again.
-    Join(usize),
-    /// An encapsulation, by its index, gets these paths with their weights.
-    Change(usize, Vec<(usize, u32)>),
-}
+use super::super::ScenarioError;
+use super::super::checked::Scenario;
+use super::super::forwarding::{Domain, Effect, Encapsulation, Event, Forwarding, Path, Selection};
+use super::super::key::Key;
+use super::super::parameters::*;
+use super::super::reader::Section;
+use super::super::traffic::TrafficKind;
 
 impl Forwarding {
     /// Checks the sections. The rest of the scenario has been checked.
@@ -141,12 +35,6 @@ impl Forwarding {
         all.events.sort_by_key(|event| event.at);
         all.check_multicast(top, scenario)?;
         Ok(all)
-    }
-
-    /// The index of the domain of a router.
-    pub fn domain_of(&self, router: &str) -> Option<usize> {
-        let has_it = |domain: &Domain| domain.routers.iter().any(|name| name == router);
-        self.domains.iter().position(has_it)
     }
 
     fn check_domain(

@@ -1,76 +1,23 @@
-//! A scenario after checking: every name resolves, every value is within its range.
+//! Checks a scenario: every name must resolve, every value must be within its range.
+
+mod forwarding;
 
 use std::collections::HashSet;
 
-use weir_base::Span;
 use weir_base::setting::{Scalar, did_you_mean, nearest};
-use weir_discipline::Spec;
 
 use super::ScenarioError;
+use super::checked::{HostGroup, Scenario};
 use super::controller::Controller;
-use super::forwarding::{Forwarding, Medium};
+use super::discipline::Discipline;
+use super::forwarding::Forwarding;
 use super::key::{Key, SAME};
-use super::link::{Direction, Link};
+use super::link::{Direction, Link, Medium};
 use super::parameters::*;
 use super::raw::{Node, Value};
 use super::reader::Section;
 use super::source::Files;
 use super::traffic::Traffic;
-
-/// A network, its traffic, and the length of its runs.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Scenario {
-    /// One line of text.
-    pub title: String,
-    /// A longer explanation.
-    pub about: String,
-    /// Length of a run.
-    pub duration: Span,
-    /// The length of the start of a run, which the metrics leave out.
-    pub warm_up: Span,
-    /// Seed of the first run.
-    pub seed: u64,
-    /// Number of runs of each point, unless the caller chooses another number.
-    pub runs: u64,
-    /// Step of the curves.
-    pub sample: Span,
-    /// Links whose queues are sampled; if `None`, the links that name a discipline.
-    pub watch: Option<Vec<String>>,
-    /// Whether controllers run within a control element, in the lab.
-    pub uses_forces: bool,
-    /// Routers, by name.
-    pub routers: Vec<String>,
-    /// Groups of one or more hosts.
-    pub hosts: Vec<HostGroup>,
-    /// Links.
-    pub links: Vec<Link>,
-    /// Traffic.
-    pub traffic: Vec<Traffic>,
-    /// Controllers, which steer queues.
-    pub controllers: Vec<Controller>,
-    /// Flexible packet forwarding, and events.
-    pub forwarding: Forwarding,
-}
-
-/// A group of hosts with a common name.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HostGroup {
-    /// The name; a number follows it if the group has more than one host.
-    pub name: String,
-    /// Number of hosts.
-    pub count: u32,
-}
-
-/// A queue discipline, as written and as checked.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Discipline {
-    /// The kind.
-    pub kind: String,
-    /// The settings as written.
-    pub settings: Vec<(String, Scalar)>,
-    /// The settings as checked.
-    pub spec: Spec,
-}
 
 /// The sections that [`Scenario::check`] reads.
 const SECTION_NAMES: &[&str] = &[
@@ -141,43 +88,6 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// The measurement window, in seconds from the start.
-    pub fn window(&self) -> (f64, f64) {
-        (self.warm_up.as_secs_f64(), self.duration.as_secs_f64())
-    }
-
-    /// The host group of this name.
-    pub fn group(&self, name: &str) -> Option<&HostGroup> {
-        self.hosts.iter().find(|h| h.name == name)
-    }
-
-    /// The router of a host group: the other end of its link.
-    pub fn router_of(&self, host: &str) -> Option<&str> {
-        let mut links = self.links.iter();
-        let link = links.find(|link| link.ends.iter().any(|end| end == host))?;
-        let mut ends = link.ends.iter();
-        let router = ends.find(|end| *end != host && self.routers.contains(end))?;
-        Some(router)
-    }
-
-    /// Number of pairs of a sending and a receiving host of a traffic.
-    pub fn pairs(&self, traffic: &Traffic) -> usize {
-        self.count(&traffic.from).max(self.count(&traffic.to))
-    }
-
-    /// Number of nodes with this name.
-    fn count(&self, end: &str) -> usize {
-        self.group(end).map_or(1, |group| group.count as usize)
-    }
-
-    /// The links whose queues are sampled.
-    pub fn watched(&self) -> impl Iterator<Item = &Link> {
-        self.links.iter().filter(|link| match &self.watch {
-            Some(names) => names.contains(&link.name),
-            None => link.discipline.is_some() || link.reverse_discipline.is_some(),
-        })
-    }
-
     fn check_watch(&self, top: &Section<'_>, links: &[Link]) -> Result<(), ScenarioError> {
         let names = || links.iter().map(|l| l.name.as_str());
         for wanted in self.watch.iter().flatten() {
@@ -209,7 +119,7 @@ impl Scenario {
         files: &Files,
     ) -> Result<Link, ScenarioError> {
         let ends = self.check_ends(&section)?;
-        let discipline = check_discipline(&section, &DISCIPLINE)?;
+        let discipline = Discipline::check(&section, &DISCIPLINE)?;
         let is_same = section
             .find(&REVERSE_DISCIPLINE)
             .is_some_and(|node| node.value == Value::Scalar(Scalar::Text(SAME.to_owned())));
@@ -225,7 +135,7 @@ impl Scenario {
             },
             reverse_discipline: match is_same {
                 true => discipline.clone(),
-                false => check_discipline(&section, &REVERSE_DISCIPLINE)?,
+                false => Discipline::check(&section, &REVERSE_DISCIPLINE)?,
             },
             discipline,
         };
@@ -289,16 +199,6 @@ impl Scenario {
     }
 }
 
-impl HostGroup {
-    /// The names of the group's hosts.
-    pub fn members(&self) -> Vec<String> {
-        match self.count {
-            1 => vec![self.name.clone()],
-            n => (1..=n).map(|i| format!("{}{i}", self.name)).collect(),
-        }
-    }
-}
-
 fn check_routers(top: &Section<'_>) -> Result<Vec<String>, ScenarioError> {
     let routers = top.sections("router")?.into_iter();
     routers
@@ -314,39 +214,4 @@ fn check_hosts(top: &Section<'_>) -> Result<Vec<HostGroup>, ScenarioError> {
         Ok(HostGroup { name, count })
     };
     hosts.map(host).collect()
-}
-
-fn check_discipline(
-    section: &Section<'_>,
-    key: &'static Key,
-) -> Result<Option<Discipline>, ScenarioError> {
-    let Some(node) = section.find(key) else {
-        return Ok(None);
-    };
-    if !matches!(node.value, Value::Table(_)) {
-        return Err(section.error(key.name, format!("must be {}", key.form)));
-    }
-    let path = format!("{}.{}", section.path, key.name);
-    let inner = Section::new(&path, node)?;
-    let kind = inner.required_word("kind")?;
-    let mut settings = Vec::new();
-    for (name, node) in node.entries().iter().filter(|(name, _)| name != "kind") {
-        match &node.value {
-            Value::Scalar(scalar) => settings.push((name.clone(), scalar.clone())),
-            _ => return Err(inner.error(name, "must be a single value")),
-        }
-    }
-    let spec = Spec::check(&kind, settings.iter().map(|(n, s)| (n.as_str(), s)));
-    let spec = spec.map_err(|error| {
-        let about = match &error {
-            weir_discipline::spec::SpecError::Setting(e) => e.name().to_owned(),
-            _ => "kind".to_owned(),
-        };
-        ScenarioError::new(inner.origin_of(&about), format!("`{path}`: {error}"))
-    })?;
-    Ok(Some(Discipline {
-        kind,
-        settings,
-        spec,
-    }))
 }
