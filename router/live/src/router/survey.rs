@@ -32,9 +32,9 @@ pub(super) fn all(plan: &Plan) -> Facts {
         ports: interfaces.collect(),
     };
     Facts {
-        unfit: unfit(plan),
         findings: state::read(&scope).findings,
         bridges: bridges(plan.router.mode),
+        unfit: unfit(plan),
         ..frames(plan)
     }
 }
