@@ -32,7 +32,7 @@ use weir_packet::key::Family;
 use weir_wire::{EtherType, Protocol, ethernet, ipv4};
 
 use crate::headers::{self, Headers};
-use crate::ip::icmp_error::IcmpCause;
+use crate::ip::icmp_cause::IcmpCause;
 use crate::link;
 
 /// Maximum packets that wait for the control side.

@@ -279,7 +279,7 @@ fn what_comes_out_of_a_path_for_the_machine_goes_to_the_kernel() {
 /// A packet that left a path is checked as if it had arrived through the port of its frame, and through `own`.
 #[test]
 fn what_comes_out_of_a_path_is_checked_like_other_packets() {
-    use weir_path::ip::source_check::SourceCheck::{self, Loose, Off, Strict};
+    use weir_path::ip::tables::SourceCheck::{self, Loose, Off, Strict};
     let machine_v6 = "2001:db8:1::1".parse::<std::net::Ipv6Addr>().unwrap();
     let plane = |check: SourceCheck| {
         let mut plane = plane();

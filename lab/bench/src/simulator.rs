@@ -20,7 +20,8 @@ use weir_base::{Distribution, Framing, Instant, Rate, Sizes, Span, Streams, Time
 use weir_discipline::Spec;
 use weir_discipline::spec::SpecError;
 use weir_live::clock;
-use weir_sim::network::{End, NetworkError};
+use weir_sim::NetworkError;
+use weir_sim::network::End;
 use weir_sim::tcp::{Options, Variant};
 use weir_sim::{FlowSpec, Measurement, Network, NodeId, PortId, Sender, Simulation};
 

@@ -10,6 +10,9 @@ use crate::scenario::{Plan, Point};
 use crate::statistics::Summary;
 use crate::traffic_info::TrafficInfo;
 
+/// Metrics by name.
+pub type Metrics = BTreeMap<String, f64>;
+
 /// The result of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
@@ -70,7 +73,7 @@ pub struct OneRun {
     /// The seed.
     pub seed: u64,
     /// The metrics, with the unit in the name.
-    pub metrics: BTreeMap<String, f64>,
+    pub metrics: Metrics,
     /// The curves, by name.
     pub series: BTreeMap<String, Curve>,
     /// The distributions of the values whose means and percentiles `metrics` has.

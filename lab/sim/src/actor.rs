@@ -3,7 +3,7 @@
 use weir_base::{Instant, Span};
 
 use crate::fabric::Fabric;
-use crate::network::PortId;
+use crate::id::PortId;
 
 /// An actor reads the network, and may change it, at times of its own choice.
 pub trait Actor: Send {
@@ -46,5 +46,26 @@ impl Actor for Sampler {
             }
         }
         Some(fabric.now + self.step)
+    }
+}
+
+/// Time between two samples of an [`Examiner`].
+const EXAMINATION: Span = Span::from_millis(10);
+/// Samples the identifications of ports.
+#[derive(Debug)]
+pub(crate) struct Examiner {
+    pub(crate) ports: Vec<PortId>,
+}
+
+impl Actor for Examiner {
+    fn act(&mut self, fabric: &mut Fabric) -> Option<Instant> {
+        for port in &self.ports {
+            if let Some((port, watch)) = fabric.wires[port.0 as usize].watched()
+                && let Some(identification) = &mut watch.identification
+            {
+                identification.compare(port.queue(), fabric.now);
+            }
+        }
+        Some(fabric.now + EXAMINATION)
     }
 }

@@ -7,13 +7,14 @@ use weir_packet::Ecn;
 use weir_wire::Protocol;
 use weir_wire::udp::HEADER_LEN;
 
+use crate::endpoint::Endpoint;
 use crate::endpoint::udp::Sink;
-use crate::endpoint::{Endpoint, Route};
+use crate::error::NetworkError;
 use crate::fabric::{Event, Fabric};
 use crate::flight::{Chunk, Content, Flight};
 use crate::flow_spec::client_stream;
 use crate::meter::Jitter;
-use crate::network::NetworkError;
+use crate::route::Route;
 use crate::simulation::Simulation;
 use crate::web::{Client, Web};
 

@@ -5,8 +5,8 @@ use weir_packet::{Keys, Packet, Shared, Slot};
 use weir_path::egress::port::Transmission;
 use weir_wire::chunk;
 
-use crate::EndpointId;
 use crate::frame::Frame;
+use crate::id::EndpointId;
 use crate::route::Hop;
 use crate::tcp::Segment;
 

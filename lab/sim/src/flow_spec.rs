@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use weir_base::{Instant, Stream, Streams};
 
-use crate::network::NodeId;
+use crate::id::NodeId;
 use weir_base::pace::Load;
 
 /// The behaviour of a TCP flow's application.

@@ -15,12 +15,6 @@ use weir_base::{Instant, Span};
 use weir_discipline::{FlowStanding, Metered};
 use weir_packet::{FlowKey, KeyKind};
 
-use crate::actor::Actor;
-use crate::fabric::Fabric;
-use crate::network::PortId;
-
-/// Time between two samples.
-const STEP: Span = Span::from_millis(10);
 /// A hog that has been silent for longer counts as absent.
 const PRESENT: Span = Span::from_millis(200);
 
@@ -97,7 +91,7 @@ impl Identification {
     }
 
     /// Compares the flows that a queue reports with the truth.
-    fn compare(&mut self, queue: &Metered, now: Instant) {
+    pub(crate) fn compare(&mut self, queue: &Metered, now: Instant) {
         let mut taken: Vec<FlowKey> = Vec::new();
         let mut kind = self.kind;
         queue.flows(now, &mut |flow| {
@@ -160,25 +154,6 @@ impl Identification {
             undetected: self.records.len() - detection_s.len(),
             detection_s,
         })
-    }
-}
-
-/// Samples the identifications of ports.
-#[derive(Debug)]
-pub(crate) struct Examiner {
-    pub(crate) ports: Vec<PortId>,
-}
-
-impl Actor for Examiner {
-    fn act(&mut self, fabric: &mut Fabric) -> Option<Instant> {
-        for port in &self.ports {
-            if let Some((port, watch)) = fabric.wires[port.0 as usize].watched()
-                && let Some(identification) = &mut watch.identification
-            {
-                identification.compare(port.queue(), fabric.now);
-            }
-        }
-        Some(fabric.now + STEP)
     }
 }
 

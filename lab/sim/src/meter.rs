@@ -11,8 +11,8 @@ use weir_packet::{FlowKey, Packet, Reason};
 
 use crate::flight::Flight;
 use crate::gauges::Gauges;
+use crate::id::{NodeId, PortId};
 use crate::identification::Identification;
-use crate::network::{NodeId, PortId};
 use crate::passage::Passages;
 use crate::trace::Trace;
 

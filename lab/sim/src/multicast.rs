@@ -13,12 +13,15 @@ use weir_base::pace::Load;
 use weir_packet::FlowKey;
 use weir_wire::{Protocol, ethernet, ipv4, ipv6};
 
+use crate::endpoint::Endpoint;
 use crate::endpoint::udp::{Sink, Source};
-use crate::endpoint::{Endpoint, EndpointId, Route};
+use crate::error::NetworkError;
 use crate::fabric::Event;
 use crate::flow_spec::FlowSpec;
+use crate::id::EndpointId;
+use crate::id::NodeId;
 use crate::meter::Jitter;
-use crate::network::{NetworkError, NodeId};
+use crate::route::Route;
 use crate::simulation::Simulation;
 
 impl Simulation {

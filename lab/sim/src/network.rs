@@ -17,47 +17,15 @@ use weir_base::{Framing, Rate, Span, Streams};
 use weir_discipline::Spec;
 use weir_path::egress::port::Link;
 
+use crate::error::NetworkError;
 use crate::fabric::Fabric;
+use crate::id::{NodeId, PortId};
 use crate::line::LineSpec;
 use crate::route::Routes;
 use crate::wire::Wire;
 
-/// A host or router.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub u32);
-
-/// A port: one direction of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PortId(pub u32);
-
-impl PortId {
-    /// The port at the other end of its link: the two have consecutive numbers, the lower number even.
-    pub(crate) const fn peer(self) -> Self {
-        Self(self.0 ^ 1)
-    }
-}
-
 /// Longest frame, for the size of a port's burst; in virtual time, a port is never late.
 const FRAME_BYTES_MAX: u32 = 1514;
-
-/// Reason why a network or its traffic is refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NetworkError {
-    /// A host has no link, or more than one.
-    #[error("host {0} has {1} links; a host must have exactly one")]
-    Links(String, usize),
-    /// There is no path between two nodes.
-    #[error("no path from {0} to {1}")]
-    NoPath(String, String),
-    /// A packet would travel from one node to the other, and perhaps back, without any time passing.
-    #[error("the path from {0} to {1} takes no time; give one of its links a rate or a delay")]
-    NoTime(String, String),
-    /// Two receivers of a group have the same router.
-    #[error(
-        "{0} and {1} receive the same multicast group at router {2}; attach each to a different router"
-    )]
-    OneRouter(String, String, String),
-}
 
 /// One end of a link, and how it sends.
 #[derive(Clone, Debug)]

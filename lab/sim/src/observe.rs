@@ -2,10 +2,10 @@
 
 use weir_base::Instant;
 
-use crate::actor::Sampler;
-use crate::identification::{Examiner, Identification};
+use crate::actor::{Examiner, Sampler};
+use crate::id::PortId;
+use crate::identification::Identification;
 use crate::meter::{Meters, Watch};
-use crate::network::PortId;
 use crate::simulation::Simulation;
 use crate::trace::Trace;
 

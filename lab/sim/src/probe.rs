@@ -3,9 +3,11 @@
 use weir_packet::FlowKey;
 use weir_wire::{Protocol, ethernet, ipv4};
 
-use crate::endpoint::{Endpoint, Route};
+use crate::endpoint::Endpoint;
+use crate::error::NetworkError;
 use crate::fabric::{NO_TRAFFIC, Prober, ProberId};
-use crate::network::{NetworkError, NodeId, PortId};
+use crate::id::{NodeId, PortId};
+use crate::route::Route;
 use crate::simulation::Simulation;
 
 impl Simulation {

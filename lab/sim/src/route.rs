@@ -13,10 +13,32 @@
 use std::collections::HashMap;
 
 use weir_base::graph::FirstHops;
+use weir_packet::Shared;
 use weir_path::ip::forward::next_hop;
 use weir_path::ip::tables::{Action, NextHop};
 
-use crate::network::{NodeId, PortId};
+use crate::id::{EndpointId, NodeId, PortId};
+
+/// The path of an endpoint's packets, and the data for counting them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route {
+    /// The identifier of this endpoint.
+    pub(crate) own: EndpointId,
+    /// The other end.
+    pub(crate) peer: EndpointId,
+    /// The port of this endpoint's host.
+    pub(crate) uplink: PortId,
+    /// The first hop after that port.
+    pub(crate) first_hop: Hop,
+    /// Addresses and ports.
+    pub(crate) key: Shared,
+    /// Length of the link-layer and IP headers in bytes.
+    pub(crate) headers: u32,
+    /// The traffic whose meter counts the packets.
+    pub(crate) traffic: u32,
+    /// The flow; all fetches of a web traffic count as one flow.
+    pub(crate) flow: u32,
+}
 
 /// The routes of every router, to every node.
 #[derive(Debug)]

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use weir_base::{Distribution, Instant, Sizes, Span, Stream, Times};
 
-use crate::endpoint::Route;
 use crate::flow_spec::FlowSpec;
-use crate::network::NodeId;
+use crate::id::NodeId;
+use crate::route::Route;
 use crate::tcp::Options;
 
 /// Bytes of a request.

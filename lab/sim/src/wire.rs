@@ -6,13 +6,13 @@ use weir_discipline::{Spec, SpecMismatch};
 use weir_packet::{Fates, Packet, Reason};
 use weir_path::egress::port::{Link, Port, Transmission};
 
-use crate::fabric::round_trips::Measured;
 use crate::flight::Flights;
 use crate::frame::{Frame, Ring};
+use crate::id::NodeId;
 use crate::line::{Line, LineSpec};
 use crate::meter::Watch;
-use crate::network::NodeId;
 use crate::plain::Plain;
+use crate::round_trips::Measured;
 
 /// One direction of a link.
 pub(crate) struct Wire {

@@ -1,12 +1,13 @@
 //! Kernel state that decides whether a packet is forwarded, where to, how large, or with which source address.
 //!
 //! ```text
-//! [kinds]: every kind, with a stance for each mode --+--> admission, the watch while the router runs
+//! [all_kinds]: every kind, a stance for each mode ---+--> admission, the watch while the router runs
 //! readers of the habitat --> [Finding] --------------+--> docs/router.md
 //! ```
 //!
-//! weir follows a kind of state, refuses it by name, or warns about it; it never ignores it silently. [`kinds`] is the
-//! only list: each finding of a reader names its kind, and the kind determines the consequence.
+//! weir follows a kind of state, refuses it by name, or warns about it; it never ignores it silently. [`all_kinds`] is
+//! the only list: each finding of a reader names its kind, and the kind determines the consequence. A new kind is an
+//! entry in [`kinds`] if weir refuses it or warns about it, or else in `others`.
 
 pub mod kinds;
 mod others;
@@ -82,6 +83,11 @@ pub struct Finding {
     pub kind: &'static Kind,
     /// Name and place of the state, as the machine's own tools show them.
     pub what: String,
+}
+
+/// Every kind, as docs/router.md lists them.
+pub fn all_kinds() -> impl Iterator<Item = &'static Kind> {
+    kinds::WITH_FINDINGS.iter().copied().chain(&others::OTHERS)
 }
 
 impl Stance {
@@ -187,7 +193,7 @@ fn sentences(
         let advice = kind.advice.as_ref().filter(|_| !found.is_empty())?;
         Some(sentence(advice, listed(&found)))
     };
-    kinds::all().filter_map(of_kind).collect()
+    all_kinds().filter_map(of_kind).collect()
 }
 
 /// Names in one line; a long list is cut, and the rest is counted.
@@ -213,7 +219,7 @@ mod tests {
 
     #[test]
     fn what_is_refused_or_warned_of_has_advice() {
-        for kind in kinds::all() {
+        for kind in all_kinds() {
             let acts = [Mode::Routed, Mode::Bridged].map(|mode| {
                 let stance = kind.stance(mode);
                 assert!(!stance.why().is_empty(), "{}", kind.name);
@@ -225,7 +231,7 @@ mod tests {
                 assert!(router(&[&format!("{}=true", permit.key)]).permits(permit.key));
             }
         }
-        let mut names: Vec<_> = kinds::all().map(|kind| kind.name).collect();
+        let mut names: Vec<_> = all_kinds().map(|kind| kind.name).collect();
         let all = names.len();
         names.sort_unstable();
         names.dedup();

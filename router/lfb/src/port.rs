@@ -8,7 +8,7 @@ use weir_base::units::Bytes;
 use weir_base::{Rate, Span};
 use weir_discipline::Spec;
 use weir_path::egress::port::Link;
-use weir_path::ip::source_check::SourceCheck;
+use weir_path::ip::tables::SourceCheck;
 
 use crate::auto_rate::AutoRate;
 

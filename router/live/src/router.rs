@@ -1,15 +1,15 @@
 //! The running router: carries out the effects of [`weir_element`].
 //!
-//! - [`driver`]: the thread on which the element runs
+//! - [`driver`]: the thread on which the element runs; [`input`]: its inputs
 //! - [`carrier`]: carries its effects out
 //! - [`survey`]: reads the facts about this machine on which a plan depends
 //! - [`ports`]: ports and their devices
 //! - [`running`]: the interface of a running router, for the rest of the program
 //! - [`reader`]: reads the classes of a running router
 //! - [`events`]: events of the forwarding thread
-//! - [`autorate`]: ports that find the rate of the link behind them
+//! - [`autorate`]: ports that find the rate of the link behind them; [`rates`]: the rates that they have found
 //! - [`limits`]: rules for the machine's own packets, and for devices on ports
-//! - [`watch`]: kernel state that the router refuses or warns of
+//! - [`watch`]: watches kernel state that the router refuses or warns of; [`findings`]: its findings
 //! - [`classification`]: the classifier of flows for implicit encapsulation rules
 //! - [`journal`]: the log
 
@@ -18,9 +18,12 @@ mod carrier;
 mod classification;
 mod driver;
 mod events;
+mod findings;
+mod input;
 pub mod journal;
 mod limits;
 mod ports;
+mod rates;
 pub mod reader;
 mod running;
 mod survey;
@@ -35,12 +38,13 @@ use weir_element::{Answer, Facts, Request};
 use weir_lfb::Plan;
 
 use self::carrier::{Carrier, Launched};
-use self::driver::{Driver, Input, Launch};
+use self::driver::{Driver, Launch};
 pub use self::events::Inbox;
 use self::events::handle_events;
+use self::findings::KernelFindings;
+use self::input::Input;
 pub use self::running::{CertificateLeft, INJECTIONS_MAX, Running};
 pub use self::survey::survey;
-use self::watch::KernelFindings;
 use crate::kernel::follow;
 use crate::kernel::state;
 use crate::kernel::tables::TableState;

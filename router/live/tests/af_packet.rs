@@ -10,8 +10,9 @@ use std::time::Duration;
 use common::{eventually, in_namespace, run, succeeds};
 use weir_base::Instant;
 use weir_live::clock::{self, Waiter};
-use weir_live::device::af_packet::{AfPacket, OUTGOING_BYTES_MAX, Options, device_gone};
+use weir_live::device::af_packet::{AfPacket, OUTGOING_BYTES_MAX, Options};
 use weir_live::device::interface;
+use weir_live::device::interface::device_gone;
 use weir_live::device::{Device, Direction};
 use weir_path::link::offload::{Offload, PartialChecksum};
 

@@ -1,65 +1,28 @@
-//! Checks the rooms (modules) of a crate: the folders and files directly in its `src`. Their uses form no cycles.
+//! Checks the modules of a crate: the files and folders of each folder below `src`. Their uses form no cycles.
 //!
-//! A room uses another room if its code contains `crate::OTHER` (or the equivalent number of `super`). A name that the
-//! root of the crate re-exports counts for the room that defines it.
+//! A module uses a sibling if its code contains `crate::PATH::SIBLING` (or the equivalent number of `super`). A name that
+//! the folder's own module re-exports counts for the sibling that defines it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::tree::{Tree, is_test, without_tests};
 
-/// Rooms that still use each other in cycles: crate, rooms, and the reason why. This list only
-/// shrinks: a room that is no longer in a cycle with the others must be removed.
-const KNOTS: &[Knot] = &[(
-    "lab/sim",
-    &[
-        "actor",
-        "endpoint",
-        "fabric",
-        "flight",
-        "frame",
-        "identification",
-        "meter",
-        "network",
-        "plain",
-        "trace",
-        "route",
-        "wire",
-    ],
-    "endpoints call the fabric that holds them; the types of both should move below them",
-)];
-
-type Knot = (&'static str, &'static [&'static str], &'static str);
-
-/// Each room, with the rooms that it uses and a place where it uses them.
+/// Each module of a folder, with the siblings that it uses and a place where it uses them.
 type Uses = BTreeMap<String, BTreeMap<String, String>>;
 
 pub(super) fn check(tree: &Tree, crates: &[&str], faults: &mut Vec<String>) {
-    check_with(tree, crates, KNOTS, faults);
-}
-
-fn check_with(tree: &Tree, crates: &[&str], knots: &[Knot], faults: &mut Vec<String>) {
-    for folder in crates {
-        let uses = uses(tree, folder);
-        let permitted: Vec<_> = knots.iter().filter(|(owner, ..)| owner == folder).collect();
-        let found = tied(&uses);
-        for knot in &found {
-            let is_permitted = |(_, rooms, _): &&&Knot| knot.iter().all(|r| rooms.contains(r));
-            if !permitted.iter().any(|set| is_permitted(&set)) {
-                faults.push(sentence(folder, &uses, knot));
-            }
-        }
-        for (_, rooms, _) in permitted {
-            let inside = |room: &&&str| found.iter().any(|knot| knot.contains(**room));
-            for room in rooms.iter().filter(|room| !inside(room)) {
-                faults.push(format!(
-                    "{folder}: {room} is no longer in a cycle: remove it from KNOTS in xtask"
-                ));
-            }
+    for source in crates.iter().map(|folder| format!("{folder}/src")) {
+        let modules = Modules::of(tree, &source);
+        for folder in modules.folders() {
+            let uses = modules.uses(folder);
+            let place = [&[source.clone()], folder].concat().join("/");
+            let knots = tied(&uses);
+            faults.extend(knots.iter().map(|knot| sentence(&place, &uses, knot)));
         }
     }
 }
 
-/// Describes a cycle of rooms in one sentence, with one shortest cycle and the place that closes it.
+/// Describes a cycle of modules in one sentence, with one shortest cycle and the place that closes it.
 fn sentence(folder: &str, uses: &Uses, knot: &BTreeSet<&str>) -> String {
     let cycles = knot.iter().filter_map(|room| cycle(uses, room));
     let rooms = cycles.min_by_key(Vec::len).unwrap_or_default();
@@ -123,46 +86,67 @@ fn path<'a>(uses: &'a Uses, from: &'a str, to: &str) -> Option<Vec<&'a str>> {
     None
 }
 
-fn uses(tree: &Tree, folder: &str) -> Uses {
-    let source = format!("{folder}/src");
-    let files: Vec<(&str, &str)> = tree
-        .below(&source, ".rs")
-        .filter(|(path, _)| !is_test(path))
-        .filter_map(|(path, text)| Some((path.strip_prefix(&*source)?.trim_matches('/'), text)))
-        .collect();
-    let is_root = |path: &str| matches!(path, "lib.rs" | "main.rs");
-    let rooms: BTreeSet<&str> = files
-        .iter()
-        .filter(|(path, _)| !is_root(path))
-        .map(|(path, _)| room(path))
-        .collect();
-    let roots = files.iter().filter(|(path, _)| is_root(path));
-    let exported: BTreeMap<String, String> = roots.flat_map(|(_, text)| exports(text)).collect();
-    let mut uses = Uses::new();
-    for (path, text) in files.iter().filter(|(path, _)| !is_root(path)) {
-        let user = room(path);
-        for (line, name) in root_names(&code(text), depth(path)) {
-            let owner = exported.get(&name).filter(|_| !rooms.contains(&*name));
-            let used = owner.unwrap_or(&name);
-            if used != user && rooms.contains(&**used) {
-                let of_user = uses.entry(user.to_owned()).or_default();
-                let at = || format!("{source}/{path}:{line}");
-                of_user.entry(used.clone()).or_insert_with(at);
-            }
+/// The source files of a crate.
+struct Modules {
+    /// Path, module path, and code.
+    files: Vec<(String, Vec<String>, String)>,
+}
+
+impl Modules {
+    fn of(tree: &Tree, source: &str) -> Self {
+        let files = tree.files().filter_map(|(path, text)| {
+            let below = path.strip_prefix(source)?.strip_prefix('/')?;
+            let module = below.strip_suffix(".rs")?;
+            (!is_test(path)).then(|| {
+                let mut module: Vec<_> = module.split('/').map(str::to_owned).collect();
+                if matches!(
+                    module.last().map(String::as_str),
+                    Some("mod" | "lib" | "main")
+                ) {
+                    module.pop();
+                }
+                (path.to_owned(), module, code(text))
+            })
+        });
+        Self {
+            files: files.collect(),
         }
     }
-    uses
-}
 
-/// The room of a file below `src`.
-fn room(path: &str) -> &str {
-    let first = path.split('/').next().unwrap_or(path);
-    first.trim_end_matches(".rs")
-}
+    /// The module paths of folders.
+    fn folders(&self) -> BTreeSet<&[String]> {
+        let modules = self.files.iter().map(|(_, module, _)| module);
+        modules
+            .filter_map(|module| Some(module.split_last()?.1))
+            .collect()
+    }
 
-/// Module depth of a file below the root of its crate.
-fn depth(path: &str) -> usize {
-    path.trim_end_matches("/mod.rs").split('/').count()
+    /// The uses of siblings between the modules of a folder.
+    fn uses(&self, folder: &[String]) -> Uses {
+        let below = |path: &[String]| path.strip_prefix(folder)?.first().cloned();
+        let modules: BTreeSet<_> = self.files.iter().filter_map(|(_, m, _)| below(m)).collect();
+        let own = self.files.iter().filter(|(_, module, _)| module == folder);
+        let exported: BTreeMap<_, _> = own.flat_map(|(.., code)| exports(code)).collect();
+        let mut uses = Uses::new();
+        for (path, module, code) in &self.files {
+            let Some(user) = below(module) else {
+                continue;
+            };
+            for (line, used) in used_paths(code, module) {
+                let Some(name) = below(&used) else {
+                    continue;
+                };
+                let owner = exported.get(&name).filter(|_| !modules.contains(&name));
+                let used = owner.unwrap_or(&name);
+                if *used != user && modules.contains(used) {
+                    let of_user = uses.entry(user.clone()).or_default();
+                    let place = || format!("{path}:{line}");
+                    of_user.entry(used.clone()).or_insert_with(place);
+                }
+            }
+        }
+        uses
+    }
 }
 
 /// A source file without its unit tests and comments; line numbers stay the same.
@@ -172,29 +156,37 @@ fn code(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The names that a file uses directly from the root of its crate, each with its line.
-fn root_names(code: &str, depth: usize) -> Vec<(usize, String)> {
-    let supers = "super::".repeat(depth);
-    let mut names = Vec::new();
-    for prefix in ["crate::", &supers] {
+/// The paths that the code of a module uses, from the root of its crate, each with its line.
+fn used_paths(code: &str, module: &[String]) -> Vec<(usize, Vec<String>)> {
+    let mut found = Vec::new();
+    for prefix in ["crate::", "super::"] {
         for (at, _) in code.match_indices(prefix) {
             let before = &code[..at];
             if before.ends_with(|c: char| c.is_alphanumeric() || "_:$".contains(c)) {
                 continue;
             }
+            let mut rest = &code[at..];
+            let mut parent = module;
+            while let Some(after) = rest.strip_prefix("super::") {
+                (rest, parent) = (
+                    after,
+                    parent.split_last().map_or(parent, |(_, parent)| parent),
+                );
+            }
+            if let Some(after) = rest.strip_prefix("crate::") {
+                (rest, parent) = (after, &[]);
+            }
             let line = before.lines().count().max(1);
             let mut paths = Vec::new();
-            use_tree(&code[at + prefix.len()..], &[], &mut paths);
-            let firsts = paths.into_iter().filter_map(|p| p.into_iter().next());
-            names.extend(firsts.map(|name| (line, name)));
+            use_tree(rest, parent, &mut paths);
+            found.extend(paths.into_iter().map(|path| (line, path)));
         }
     }
-    names
+    found
 }
 
-/// The names that the root of a crate re-exports, each with its module.
-fn exports(root: &str) -> Vec<(String, String)> {
-    let code = code(root);
+/// The names that a folder's own module re-exports, each with its module.
+fn exports(code: &str) -> Vec<(String, String)> {
     let mut names = Vec::new();
     for (at, found) in code.match_indices("use ") {
         if code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_') {
@@ -257,9 +249,9 @@ fn use_tree<'a>(text: &'a str, prefix: &[String], paths: &mut Vec<Vec<String>>) 
 mod tests {
     use super::*;
 
-    fn faults(files: &[(&str, &str)], permitted: &[Knot]) -> Vec<String> {
+    fn faults(files: &[(&str, &str)]) -> Vec<String> {
         let mut faults = Vec::new();
-        check_with(&Tree::of(files), &["base"], permitted, &mut faults);
+        check(&Tree::of(files), &["base"], &mut faults);
         faults
     }
 
@@ -278,17 +270,21 @@ mod tests {
 
     #[test]
     fn a_circle_is_found_through_exports_and_supers() {
-        let expected = "base: modules use each other in cycles: a, b; for example a -> b -> a (base/src/a.rs:1, \
-                        base/src/b/inner.rs:3)";
-        assert_eq!(faults(CIRCLE, &[]), [expected]);
+        let expected = "base/src: modules use each other in cycles: a, b; for example a -> b -> a \
+                    (base/src/a.rs:1, base/src/b/inner.rs:3)";
+        assert_eq!(faults(CIRCLE), [expected]);
     }
 
     #[test]
-    fn a_permitted_circle_must_exist() {
-        let permitted = [("base", &["a", "b"][..], "because")];
-        assert!(faults(CIRCLE, &permitted).is_empty());
-        assert_eq!(faults(CIRCLE, &[("base", &["a"], "because")]).len(), 1);
-        assert_eq!(faults(&CIRCLE[..2], &permitted).len(), 2);
+    fn a_circle_of_files_in_a_folder_is_found() {
+        let files = [
+            ("base/src/b/mod.rs", "mod c;\nmod d;\npub use c::Own;\n"),
+            ("base/src/b/c.rs", "use super::d::{Deep, self};\n"),
+            ("base/src/b/d/mod.rs", "use crate::b::Own;\n"),
+        ];
+        let expected = "base/src/b: modules use each other in cycles: c, d; for example c -> d -> c \
+                        (base/src/b/c.rs:1, base/src/b/d/mod.rs:1)";
+        assert_eq!(faults(&files), [expected]);
     }
 
     #[test]
@@ -300,7 +296,7 @@ mod tests {
                 "// crate::a\n#[cfg(test)]\nmod tests {\n    use crate::a;\n}\n",
             ),
         ];
-        assert!(faults(&files, &[]).is_empty());
+        assert!(faults(&files).is_empty());
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Implements the northbound service's `ControlElement` with the running control element.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use tokio::runtime;
 use weir_base::Span;
 use weir_base::setting::{Scalar, did_you_mean, nearest};
-use weir_ce::contract::{self, Answer, Filter, PathCommand, Request, Watch, WatchId};
+use weir_ce::contract::{Answer, Filter, PathCommand, Request, Watch, WatchId};
 use weir_ce::service;
 use weir_ce::tables::TABLES;
 use weir_forces_live::ce::Handle;
@@ -18,6 +18,7 @@ use weir_model::{
 };
 use weir_northbound::{ControlElement, Operator, Refusal};
 
+use super::asker::{Asker, refusal, unexpected};
 use super::place;
 use super::remote::Remote;
 
@@ -29,78 +30,6 @@ pub(super) struct Console {
 
 /// The names of the FEs, which a reload changes.
 pub(super) type Names = Arc<Mutex<BTreeSet<String>>>;
-
-/// Sends requests to the control element from a thread that may block.
-#[derive(Clone)]
-pub(super) struct Asker {
-    handle: Handle,
-    runtime: runtime::Handle,
-}
-
-impl Asker {
-    /// Sends a request, and waits for the answer.
-    pub(super) fn ask(&self, request: Request) -> Result<Answer, contract::Refusal> {
-        self.runtime.block_on(self.handle.ask(request))
-    }
-
-    /// The value that a request reads.
-    pub(super) fn value(&self, request: Request) -> Result<Value, Refusal> {
-        match self.ask(request).map_err(refusal)? {
-            Answer::Value(value) => Ok(value),
-            other => Err(unexpected(&other)),
-        }
-    }
-
-    /// The paths of a path command.
-    fn paths(&self, command: PathCommand) -> Result<Vec<PathReport>, Refusal> {
-        match self.ask(Request::Path(command)) {
-            Ok(Answer::Paths(paths)) => Ok(paths),
-            Ok(other) => Err(unexpected(&other)),
-            Err(why @ contract::Refusal::Refused(_)) => Err(Refusal::Impossible(why.to_string())),
-            Err(why) => Err(refusal(why)),
-        }
-    }
-
-    /// Applies the changes of a request; the error of the request is that it could not be read.
-    pub(super) fn change(&self, request: Result<Request, String>) -> ApplyReport {
-        let done = match request {
-            Ok(request) => self.ask(request),
-            Err(why) => Err(contract::Refusal::Wrong(why)),
-        };
-        match done {
-            Ok(Answer::Changed(messages)) => ApplyReport {
-                applied: true,
-                messages,
-            },
-            Ok(_) => ApplyReport {
-                applied: true,
-                messages: Vec::new(),
-            },
-            Err(refusal) => ApplyReport {
-                applied: false,
-                messages: match refusal {
-                    contract::Refusal::Refused(messages) => messages,
-                    other => vec![other.to_string()],
-                },
-            },
-        }
-    }
-}
-
-/// The refusal of a request as an HTTP refusal.
-pub(super) fn refusal(refusal: contract::Refusal) -> Refusal {
-    match refusal {
-        contract::Refusal::NotFound(why) => Refusal::NotFound(why),
-        contract::Refusal::Silent(why) => Refusal::Silent(why),
-        busy @ contract::Refusal::Busy => Refusal::Silent(busy.to_string()),
-        other => Refusal::Wrong(other.to_string()),
-    }
-}
-
-/// The refusal for an answer of the wrong kind, which is our own mistake.
-pub(super) fn unexpected(answer: &Answer) -> Refusal {
-    Refusal::Silent(format!("unexpected answer: {answer:?}"))
-}
 
 impl Console {
     pub(super) fn new(handle: Handle, runtime: runtime::Handle, names: Names) -> Self {
@@ -231,13 +160,5 @@ impl ControlElement for Console {
             .ask(Request::Unwatch(WatchId(id)))
             .map_err(refusal)?;
         Ok(())
-    }
-}
-
-/// The running configuration of an FE.
-pub(super) fn config(asker: &Asker, fe: &str) -> Result<BTreeMap<String, String>, Refusal> {
-    match asker.ask(Request::Config(fe.to_owned())).map_err(refusal)? {
-        Answer::Config(config) => Ok(config),
-        other => Err(unexpected(&other)),
     }
 }

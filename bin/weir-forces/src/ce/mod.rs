@@ -1,5 +1,6 @@
 //! `weir-forces ce`: a control element; connects its parts.
 
+mod asker;
 mod console;
 mod listeners;
 mod reload;

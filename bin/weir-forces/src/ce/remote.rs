@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use weir_ce::contract::Request;
+use weir_ce::contract::{Answer, Request};
 use weir_lfb::class;
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::{ApplyReport, Change, ChangeRequest, Class, DeleteRequest, Operation, Value};
 use weir_northbound::{Operator, Peer, Refusal};
 
-use super::console::{self, Asker};
+use super::asker::{Asker, refusal, unexpected};
 
 /// An FE of the control element.
 pub(super) struct Remote {
@@ -54,7 +54,11 @@ impl Operator for Remote {
     }
 
     fn config(&self) -> Result<BTreeMap<String, String>, Refusal> {
-        console::config(&self.asker, &self.fe)
+        let config = Request::Config(self.fe.clone());
+        match self.asker.ask(config).map_err(refusal)? {
+            Answer::Config(config) => Ok(config),
+            other => Err(unexpected(&other)),
+        }
     }
 
     fn apply(&self, _: &str, _: Peer) -> ApplyReport {

@@ -1,8 +1,7 @@
 //! The table of kernel state in docs/router.md.
 
 use serde_json::{Value, json};
-use weir_element::kernel::Stance;
-use weir_element::kernel::kinds;
+use weir_element::kernel::{Stance, all_kinds};
 
 use super::cell;
 
@@ -12,11 +11,11 @@ pub fn markdown() -> String {
         "| kernel state | what the kernel decides with it | `routed` | `bridged` | how weir reads it |\n|---|---|---|---|---|\n",
     );
     let shown = |stance: Stance| cell(&format!("**{}**: {}", stance.word(), stance.why()));
-    let mut parts: Vec<_> = kinds::all().map(|kind| kind.part).collect();
+    let mut parts: Vec<_> = all_kinds().map(|kind| kind.part).collect();
     parts.sort_unstable();
     parts.dedup();
     for part in parts {
-        for kind in kinds::all().filter(|kind| kind.part == part) {
+        for kind in all_kinds().filter(|kind| kind.part == part) {
             text += &format!(
                 "| {part}: {} | {} | {} | {} | {} |\n",
                 cell(kind.name),
@@ -33,7 +32,7 @@ pub fn markdown() -> String {
 /// The content of [`markdown`] as JSON.
 pub fn json() -> Value {
     let shown = |stance: Stance| json!({ "does": stance.word(), "why": stance.why() });
-    let rows = kinds::all().map(|kind| {
+    let rows = all_kinds().map(|kind| {
         json!({
             "part": kind.part,
             "name": kind.name,

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use super::pcapng::INTERFACES_MAX;
 use crate::writer::SNAP_MAX;
+
+/// Maximum number of interfaces of a section.
+pub(super) const INTERFACES_MAX: usize = 4096;
 
 /// The error that stops reading a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

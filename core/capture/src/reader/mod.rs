@@ -301,9 +301,8 @@ fn record(
 
 #[cfg(test)]
 mod tests {
-    use super::pcapng::{
-        BLOCK_FRAME, ENHANCED_PACKET, INTERFACE, INTERFACES_MAX, PACKET, SIMPLE_PACKET,
-    };
+    use super::fault::INTERFACES_MAX;
+    use super::pcapng::{BLOCK_FRAME, ENHANCED_PACKET, INTERFACE, PACKET, SIMPLE_PACKET};
     use super::*;
     use core::time::Duration;
     use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};

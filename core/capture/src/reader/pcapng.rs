@@ -1,10 +1,9 @@
 //! Blocks of pcapng.
 
+use super::fault::INTERFACES_MAX;
 use super::{ByteOrder, Fault, Fields, Frame, RECORD_MAX, Step};
 use crate::writer::SNAP_MAX;
 
-/// Maximum number of interfaces of a section.
-pub(super) const INTERFACES_MAX: usize = 4096;
 /// Bytes of the type, the length, and the repeated length of a block.
 pub(super) const BLOCK_FRAME: usize = 12;
 /// Types of blocks in pcapng.

@@ -29,18 +29,11 @@ use crate::fpf::domain::{Domain, LidSize};
 use crate::fpf::interface::{Interface, InterfaceId};
 use crate::fpf::process::{Function, Named, Processing, ProcessorId};
 use crate::fpf::rule::{Destination, Hop, Inner, Rule};
-pub use crate::fpf::table_error::TableError;
+pub use crate::fpf::table_error::{
+    COPIES_MAX, INTERFACES_MAX, MULTICAST_DEPTH_MAX, PROCESSORS_MAX, TableError,
+};
 use crate::fpf::table_row::Row;
 pub use crate::fpf::table_row::{HopId, RuleId};
-
-/// Maximum interfaces of a table: with LIDs of two bytes, 64 MB of rows.
-pub const INTERFACES_MAX: usize = 256;
-/// Maximum copies that one packet becomes, through all multicast rules that lead to each other.
-pub const COPIES_MAX: usize = 256;
-/// Maximum processors of a table: each holds up to 650 kB, or as much as its cache may.
-pub const PROCESSORS_MAX: usize = 64;
-/// Maximum multicast rules that lead to each other.
-pub const MULTICAST_DEPTH_MAX: usize = 4;
 
 /// A forwarding table.
 #[derive(Clone, Debug)]

@@ -1,8 +1,15 @@
-//! Invalid rows of a forwarding table, each with an error message.
+//! The limits of a forwarding table, and its invalid rows, each with an error message.
 
 use std::net::IpAddr;
 
-use crate::fpf::table::{COPIES_MAX, INTERFACES_MAX, MULTICAST_DEPTH_MAX, PROCESSORS_MAX};
+/// Maximum interfaces of a table: with LIDs of two bytes, 64 MB of rows.
+pub const INTERFACES_MAX: usize = 256;
+/// Maximum copies that one packet becomes, through all multicast rules that lead to each other.
+pub const COPIES_MAX: usize = 256;
+/// Maximum processors of a table: each holds up to 650 kB, or as much as its cache may.
+pub const PROCESSORS_MAX: usize = 64;
+/// Maximum multicast rules that lead to each other.
+pub const MULTICAST_DEPTH_MAX: usize = 4;
 
 /// An invalid row of a table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

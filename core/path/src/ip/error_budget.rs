@@ -28,7 +28,7 @@ use weir_base::{Instant, Span};
 use weir_packet::KeyKind;
 use weir_packet::key::{FlowKey, Keys};
 
-use crate::ip::icmp_error::IcmpCause;
+use crate::ip::icmp_cause::IcmpCause;
 
 /// A token bucket's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,7 +28,7 @@ use weir_packet::key::Family;
 
 use crate::egress::{Departure, Exit, Rewrites};
 use crate::headers::Headers;
-use crate::ip::icmp_error::IcmpCause;
+use crate::ip::icmp_cause::IcmpCause;
 use crate::ip::next_hop_cache::{Adjacency, NextHopCache};
 use crate::ip::tables::{Action, Neighbour, NeighbourKey, NextHop, Tables};
 

@@ -2,21 +2,24 @@
 //!
 //! - [`parse`]: the headers of a packet, or the reason not to forward it
 //! - [`forward`]: the forwarding decision
-//! - [`tables`]: the interfaces, routes and neighbours that forwarding looks up; `lookup`: longest prefix match;
-//!   [`next_hop_cache`]: a cache in front of them
+//! - [`tables`]: the interfaces, routes and neighbours that forwarding looks up; `route`: a route; `lookup`: longest
+//!   prefix match; [`next_hop_cache`]: a cache in front of them
 //! - [`source_check`]: whether a packet, above all its source, is acceptable at its ingress port
 //! - [`waiting`]: packets whose neighbour is not resolved yet; [`resolution`]: which neighbours are being resolved
 //! - [`own_address`]: the address from which the router sends an error
-//! - [`icmp_error`]: errors about packets that are not forwarded; [`error_budget`]: their rate limits
+//! - [`icmp_error`]: errors about packets that are not forwarded; [`icmp_cause`]: their causes; [`error_budget`]: their
+//!   rate limits
 
 pub mod error_budget;
 pub mod forward;
+pub mod icmp_cause;
 pub mod icmp_error;
 mod lookup;
 pub mod next_hop_cache;
 pub mod own_address;
 pub mod parse;
 pub mod resolution;
+mod route;
 pub mod source_check;
 pub mod tables;
 pub mod waiting;

@@ -34,19 +34,7 @@ use std::net::IpAddr;
 use weir_packet::Reason;
 
 use crate::ip::next_hop_cache::spread;
-use crate::ip::tables::{Action, NextHop, Tables};
-
-/// The required relation between a packet's source and its ingress port (RFC 3704).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SourceCheck {
-    /// No check.
-    #[default]
-    Off,
-    /// A route back must exist.
-    Loose,
-    /// The route back must lead out of this port.
-    Strict,
-}
+use crate::ip::tables::{Action, NextHop, SourceCheck, Tables};
 
 /// Maximum sources that are remembered: 100 kB.
 const ENTRIES: usize = 4096;

@@ -13,8 +13,7 @@ pub use weir_wire::ethernet::Mac;
 pub use crate::ip::lookup::BURST;
 use crate::ip::lookup::numbers::Numbers;
 use crate::ip::lookup::{Batch, Lookup4, Lookup6, Sorted};
-use crate::ip::source_check::SourceCheck;
-use crate::weighted;
+pub use crate::ip::route::{Action, NextHop, Route, SCOPE_GLOBAL, SCOPE_LINK};
 
 /// A neighbour by interface (kernel index) and address.
 pub type NeighbourKey = (u32, IpAddr);
@@ -100,11 +99,6 @@ const fn v4_block(address: Ipv4Addr, len: u8) -> IpNet {
     IpNet::V4(Ipv4Net::new_assert(address, len))
 }
 
-/// The scope of an address or a route that is valid everywhere.
-pub const SCOPE_GLOBAL: u8 = 0;
-/// The scope of an address or a route that is valid on its link.
-pub const SCOPE_LINK: u8 = 253;
-
 /// The kernel's settings of an interface that affect forwarding (`net.ipv4.conf`, `net.ipv6.conf`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -122,52 +116,16 @@ pub struct Settings {
     pub only_own_v6: bool,
 }
 
-/// A route: the action for packets to a prefix.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Route {
-    /// The action.
-    pub action: Action,
-    /// The kernel's priority; of two routes for one prefix, the one with the lower metric counts.
-    pub metric: u32,
-    /// The longest packet that may take the route, in bytes, if the route has its own limit.
-    pub mtu: Option<u32>,
-    /// The source address of the router's own packets that take the route.
-    pub source: Option<IpAddr>,
-    /// The largest scope that such a source may have, if the route names no source (IPv4).
-    pub scope: u8,
-}
-
-/// The action of a route.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Action {
-    /// Forwards the packet to one of these next hops, chosen by flow hash in proportion to their weights.
-    Forward(Vec<NextHop>),
-    /// Leaves the packet to the kernel: the destination is an address of this machine or a broadcast address.
-    Local,
-    /// Drops the packet silently.
-    Blackhole,
-    /// Drops the packet and reports "unreachable" to the sender.
-    Unreachable,
-    /// Drops the packet and reports "administratively prohibited" to the sender.
-    Prohibit,
-    /// Acts as if there were no route, even if a shorter prefix has one.
-    Throw,
-    /// The addresses are reserved, and no route is at least as specific as the reserved block.
-    Reserved,
-    /// The longest of these networks that contains the packet's source decides. If none contains it, a shorter prefix
-    /// decides.
-    BySource(Vec<(IpNet, Route)>),
-}
-
-/// An interface, and optionally the router to send to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NextHop {
-    /// Kernel index of the egress interface.
-    pub interface: u32,
-    /// The router to send to; `None` if the destination itself is on the link.
-    pub gateway: Option<IpAddr>,
-    /// Share among the route's next hops, at least 1.
-    pub weight: u32,
+/// The required relation between a packet's source and its ingress port (RFC 3704).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SourceCheck {
+    /// No check.
+    #[default]
+    Off,
+    /// A route back must exist.
+    Loose,
+    /// The route back must lead out of this port.
+    Strict,
 }
 
 /// A neighbour's MAC address, or its absence.
@@ -204,7 +162,7 @@ impl Tables {
     /// Adds a route, or replaces the route of the same prefix.
     pub fn set_route(&mut self, prefix: IpNet, route: Route) {
         let taken = self.routes.take(route);
-        for gateway in taken.first.iter().flat_map(|route| route.gateways()) {
+        for gateway in taken.first.iter().flat_map(|route| gateways(route)) {
             let routes = self.gateways.get(&gateway).copied().unwrap_or(0);
             self.gateways.insert(gateway, routes + 1);
         }
@@ -232,7 +190,7 @@ impl Tables {
         let Some(route) = number.and_then(|number| self.routes.give_back(number)) else {
             return;
         };
-        for gateway in route.gateways() {
+        for gateway in gateways(&route) {
             match self.gateways.get(&gateway) {
                 Some(routes) if *routes > 1 => {
                     let routes = routes - 1;
@@ -429,18 +387,6 @@ impl Address {
     }
 }
 
-impl From<Action> for Route {
-    fn from(action: Action) -> Self {
-        Self {
-            action,
-            metric: 0,
-            mtu: None,
-            source: None,
-            scope: SCOPE_GLOBAL,
-        }
-    }
-}
-
 impl Neighbour {
     /// The MAC address, if the neighbour has one.
     #[inline]
@@ -452,39 +398,10 @@ impl Neighbour {
     }
 }
 
-impl Route {
-    /// Each next hop that is a gateway.
-    fn gateways(&self) -> impl Iterator<Item = NeighbourKey> {
-        let gateway = |hop: &NextHop| Some((hop.interface, hop.gateway?));
-        self.action.next_hops().filter_map(gateway)
-    }
-}
-
-impl Action {
-    /// Every next hop, for any source.
-    pub fn next_hops(&self) -> impl Iterator<Item = &NextHop> {
-        let (own, by_source) = match self {
-            Self::Forward(next_hops) => (next_hops.as_slice(), &[][..]),
-            Self::BySource(routes) => (&[][..], routes.as_slice()),
-            _ => (&[][..], &[][..]),
-        };
-        let of_sources = by_source
-            .iter()
-            .filter_map(|(_, route)| match &route.action {
-                Self::Forward(next_hops) => Some(next_hops),
-                _ => None,
-            });
-        own.iter().chain(of_sources.flatten())
-    }
-
-    /// The next hop for a flow, chosen by weight, and the same for all packets with this hash.
-    pub fn choose(next_hops: &[NextHop], flow_hash: u64) -> Option<&NextHop> {
-        if let [only] = next_hops {
-            return Some(only);
-        }
-        let weights = next_hops.iter().map(|next_hop| next_hop.weight);
-        next_hops.get(weighted::choose(flow_hash, weights)?)
-    }
+/// Each next hop of a route that is a gateway.
+fn gateways(route: &Route) -> impl Iterator<Item = NeighbourKey> {
+    let gateway = |hop: &NextHop| Some((hop.interface, hop.gateway?));
+    route.action.next_hops().filter_map(gateway)
 }
 
 #[cfg(test)]
@@ -585,22 +502,5 @@ mod tests {
             assert_eq!(tables.gateways().collect::<Vec<_>>(), expected, "{prefix}");
             assert!(expected.iter().all(|gateway| tables.is_gateway(*gateway)));
         }
-    }
-
-    #[test]
-    fn flows_spread_over_next_hops_by_weight() {
-        let hops = [via(1, 1), via(2, 3)];
-        let step = u64::MAX / 1000 + 1;
-        let first = (0..1000)
-            .filter(|n| {
-                Action::choose(&hops, (n * step).rotate_left(32))
-                    .unwrap()
-                    .interface
-                    == 1
-            })
-            .count();
-        assert_eq!(first, 250);
-        assert_eq!(Action::choose(&hops, u64::MAX).unwrap().interface, 2);
-        assert!(Action::choose(&[], 5).is_none());
     }
 }

@@ -30,7 +30,7 @@ use crate::fpf::edge::rules::{Found, Rules};
 use crate::fpf::edge::setup::{Encapsulation, NoMatch, Setup};
 use crate::fpf::edge::shaper::{Books, Released, Shapers};
 use crate::ip::forward::Origin;
-use crate::ip::icmp_error::IcmpCause;
+use crate::ip::icmp_cause::IcmpCause;
 use crate::ip::tables::Action;
 use crate::ip::waiting::Held;
 use crate::plane::Plane;

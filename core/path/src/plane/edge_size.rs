@@ -20,7 +20,7 @@ use crate::fpf::edge::size::{self, Fit};
 use crate::fpf::forward;
 use crate::fpf::process::Function;
 use crate::fpf::table::Input;
-use crate::ip::icmp_error::IcmpCause;
+use crate::ip::icmp_cause::IcmpCause;
 use crate::ip::tables::Action;
 use crate::ip::waiting::Held;
 use crate::plane::Plane;

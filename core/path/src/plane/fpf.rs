@@ -26,6 +26,7 @@ use crate::egress::encapsulation;
 use crate::exception::Cause;
 use crate::fpf::bindings::Bindings;
 use crate::fpf::forward::{self, Decision, NESTED_MAX};
+use crate::fpf::process::running::{Running, gauge, processors};
 use crate::fpf::process::{cache, reassemble::REASSEMBLED, segment::SEGMENTED, xor::REPAIRED};
 use crate::fpf::table::{COPIES_MAX, Input};
 use crate::fpf::{Inner, Table};
@@ -35,7 +36,6 @@ use crate::ip::waiting::Held;
 use crate::link;
 use crate::link::offload::Offload;
 use crate::plane::Plane;
-use crate::plane::fpf_process::{Running, gauge, processors};
 use crate::plane::step::Arrival;
 
 /// The counters. A packet that is not forwarded is counted by its reason, like every other packet.
@@ -92,7 +92,7 @@ impl Plane {
         let stats = old.as_ref().map(|fpf| fpf.stats).unwrap_or_default();
         self.fpf = table.map(|table| {
             Box::new(Fpf {
-                processors: processors(&table, &mut before),
+                processors: processors(table.processors(), &mut before),
                 table,
                 bindings: Bindings::default(),
                 stats,

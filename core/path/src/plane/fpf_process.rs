@@ -9,95 +9,20 @@
 //! In the counters, the first packet that a processor gives is the packet that it took; other packets count as created,
 //! like copies. A packet that the processor gives up counts as created and as dropped.
 
-use std::ops::Range;
-
-use weir_base::Instant;
+use weir_base::{Instant, Tally};
 use weir_packet::key::FlowKey;
-use weir_packet::{Fates, Packet, Reason};
+use weir_packet::{Packet, Reason};
 use weir_wire::ethernet;
 use weir_wire::fpf::{Repr, View};
 
 use crate::classify::{Classified, classify};
 use crate::egress::encapsulation;
-use crate::fpf::Table;
 use crate::fpf::forward;
-use crate::fpf::process::{GIVES_MAX, Named, Processing, Processor, Taken, segment};
+use crate::fpf::process::running::Running;
+use crate::fpf::process::{Processing, Taken, segment};
 use crate::headers::Parsed;
 use crate::plane::Plane;
-use crate::plane::fpf::{Entry, Stats};
-
-/// A processor of the current table.
-#[derive(Debug)]
-pub(crate) struct Running {
-    named: Named,
-    processor: Box<dyn Processor>,
-    given: Given,
-}
-
-/// The packets that a processor gave last; their memory is reused.
-#[derive(Debug, Default)]
-struct Given {
-    /// The leaf of each packet, and its payload in `bytes`.
-    packets: Vec<(usize, Range<usize>)>,
-    bytes: Vec<u8>,
-}
-
-/// The processors of a table. A processor that is also in `before` is moved from there, with its state.
-pub(super) fn processors(table: &Table, before: &mut Vec<Running>) -> Vec<Running> {
-    let processor = |named: &Named| {
-        let kept = before.iter().position(|running| running.named == *named);
-        kept.map_or_else(
-            || Running {
-                named: named.clone(),
-                processor: named.function.start(),
-                given: Default::default(),
-            },
-            |place| before.swap_remove(place),
-        )
-    };
-    table.processors().iter().map(processor).collect()
-}
-
-impl Running {
-    /// Hands a packet to the processor. Returns an error if it gave no packet.
-    fn process(&mut self, packet: Taken<'_>) -> Result<(), Reason> {
-        let Given { packets, bytes } = &mut self.given;
-        packets.clear();
-        bytes.clear();
-        self.processor.process(packet, &mut |leaf, payload| {
-            if packets.len() < GIVES_MAX {
-                let start = bytes.len();
-                bytes.extend_from_slice(payload);
-                packets.push((leaf, start..bytes.len()));
-            }
-        })?;
-        match packets.is_empty() {
-            true => Err(Reason::FpfProcessed),
-            false => Ok(()),
-        }
-    }
-}
-
-/// Counts the packets that a processor has given up, as created and as dropped.
-fn count_given_up(running: &mut Running, stats: &mut Stats, fates: &mut Fates) {
-    while let Some(bytes) = running.processor.poll_given_up() {
-        stats.created.count(bytes as u64);
-        fates.count_frame(bytes as u64, Reason::FpfIncomplete);
-    }
-}
-
-/// The sum of a gauge over all processors that have it.
-pub(super) fn gauge(processors: &[Running], name: &str) -> u64 {
-    let mut sum = 0;
-    for running in processors {
-        running.processor.inspect(&mut |gauge, value| {
-            if gauge == name {
-                sum += value;
-            }
-        });
-    }
-    sum
-}
+use crate::plane::fpf::Entry;
 
 impl Plane {
     /// Hands the payload of a packet with an FPF header of `len` bytes to a processor; each packet that the processor
@@ -126,7 +51,7 @@ impl Plane {
             from: entry.input.interface(),
             room,
         });
-        count_given_up(running, stats, &mut self.fates);
+        running.count_given_up(&mut stats.created, &mut self.fates);
         if let Err(reason) = processed {
             self.fates.discard(packet, reason);
             return;
@@ -187,18 +112,19 @@ impl Plane {
         }
         for running in &mut fpf.processors {
             running.processor.handle_timeout(now);
-            count_given_up(running, &mut fpf.stats, &mut self.fates);
+            running.count_given_up(&mut fpf.stats.created, &mut self.fates);
         }
         fpf.processors.iter().filter_map(due).min()
     }
 
     /// Gives up all packets that these processors hold, because the processors are no longer in the table.
     pub(super) fn end_processors(&mut self, gone: Vec<Running>) {
-        let mut none = Stats::default();
-        let stats = self.fpf.as_mut().map_or(&mut none, |fpf| &mut fpf.stats);
+        let mut none = Tally::ZERO;
+        let fpf = self.fpf.as_mut();
+        let created = fpf.map_or(&mut none, |fpf| &mut fpf.stats.created);
         for mut running in gone {
             running.processor.handle_timeout(Instant::FAR_FUTURE);
-            count_given_up(&mut running, stats, &mut self.fates);
+            running.count_given_up(created, &mut self.fates);
         }
     }
 

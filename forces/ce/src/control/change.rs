@@ -21,40 +21,15 @@ use weir_protocol::way::Way;
 use weir_protocol::wire::{Content, Id, OperationKind};
 
 use super::Control;
-use super::job::{Answers, Then};
+use super::continuation::{Answers, Part, Pending, Then};
 use super::member::{Fe, State};
 use super::permitted::{check_deletions, check_names, set_of};
-use super::read::Resolved;
-use super::route::{Updates, check_rows};
+use super::resolved::Resolved;
+use super::route::check_rows;
 use super::sync::place;
 use crate::contract::{Answer, Output, Place, Records, Refusal, Request, StoreTicket, Ticket};
 use crate::route::{RouteChange, RouteRecord};
 use crate::settings::{self, Edit};
-
-/// A change in progress.
-#[derive(Debug)]
-pub(super) struct Pending {
-    ticket: Ticket,
-    parts: Vec<Part>,
-    /// If set, the store rolls the change back for this reason.
-    undone: Option<Refusal>,
-}
-
-/// The part of a change that concerns one FE.
-#[derive(Debug)]
-struct Part {
-    fe: Id,
-    records: Records,
-    undo: Records,
-    /// The configuration afterwards.
-    target: Option<Plan>,
-    /// Changes of its route rows.
-    updates: Option<Updates>,
-    edits: Vec<Edit>,
-    /// Whether the change adds or removes LFBs.
-    renews: bool,
-    lines: Vec<String>,
-}
 
 /// Requested changes of one FE: to its configuration, to components of any class, and to its routes.
 #[derive(Debug, Default)]

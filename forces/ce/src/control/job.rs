@@ -10,11 +10,8 @@ use weir_protocol::wire::message::{Config, Query, Selects};
 use weir_protocol::wire::{Body, Id, LfbSelect, Operation, OperationKind, PathData, WireError};
 
 use super::Control;
-use super::change::Pending;
-use super::read::{Resolved, Rows};
-use super::route::Updates;
-use super::watch::Registration;
-use crate::contract::{Refusal, Ticket, WatchId};
+use super::continuation::{Answers, Then};
+use crate::contract::Refusal;
 use crate::leaf::{Leaf, leaves};
 use crate::settings::{BlockId, Edit};
 
@@ -30,39 +27,6 @@ const PATHS_MAX: usize = 500;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct JobId(u64);
 
-/// The action to take with a job's answers. Each variant names the completed work.
-#[derive(Debug)]
-pub(super) enum Then {
-    /// Read the LFBs of an FE.
-    Describe(Id),
-    /// Read the configuration of an FE, to restore the desired one.
-    Compare(Id),
-    /// Restore the desired state.
-    Restored(Id, Box<super::sync::Restoring>),
-    /// Restore routes. The number counts the restored components, including those restored before the routes.
-    Routed(Id, Box<Updates>, usize),
-    /// Read the value of a component.
-    Value(Ticket, Id, Resolved),
-    /// Read the rows of a class.
-    Rows(Ticket, Id, Rows),
-    /// Read the running configuration.
-    Config(Ticket, Id),
-    /// Execute a change of operators.
-    Changed(Box<Pending>),
-    /// Execute a change of a controller.
-    Steered(Ticket, Id),
-    /// Send sections of the network.
-    Given(Box<super::network::Giving>),
-    /// Read a sample for a watch.
-    Sample(WatchId),
-    /// Subscribe to an event.
-    Subscribed(Registration),
-    /// Subscribe to the routes missing in an FE's kernel. The number counts the restored components.
-    FollowsKernel(Id, usize),
-    /// Read the routes missing in an FE's kernel.
-    Kernel(Id, Resolved, usize),
-}
-
 /// Messages of which some are still unanswered.
 #[derive(Debug)]
 pub(super) struct Job {
@@ -71,9 +35,6 @@ pub(super) struct Job {
     failure: Option<Refusal>,
     then: Then,
 }
-
-/// The answers to all messages of a job.
-pub(super) type Answers = Result<Vec<Leaf>, Refusal>;
 
 impl Control {
     /// Sends queries for components, each given as an LFB and a path.
@@ -235,7 +196,7 @@ impl Control {
             Then::Restored(fe, restoring) => self.restored(now, fe, *restoring, answers),
             Then::Routed(fe, updates, count) => self.routed(now, fe, *updates, count, answers),
             Then::Value(ticket, fe, resolved) => self.got(ticket, fe, &resolved, answers),
-            Then::Rows(ticket, fe, rows) => self.got_rows(ticket, fe, &rows, answers),
+            Then::Rows(ticket, fe, class) => self.got_rows(ticket, fe, &class, answers),
             Then::Config(ticket, fe) => self.got_config(ticket, fe, answers),
             Then::Changed(pending) => self.changed(now, *pending, answers),
             Then::Steered(ticket, fe) => self.steered(ticket, fe, answers),

@@ -15,9 +15,9 @@ use weir_model::Value;
 use weir_protocol::wire::{Id, OperationKind};
 
 use super::Control;
-use super::job::{Answers, Then};
+use super::continuation::{Answers, Then};
 use super::member::{Fe, State};
-use super::read::Resolved;
+use super::resolved::Resolved;
 use super::watch::subscription;
 use crate::contract::{Filter, Journal, Place};
 use crate::leaf::Leaf;

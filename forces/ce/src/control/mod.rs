@@ -1,6 +1,7 @@
 //! The control element as a state machine.
 
 mod change;
+mod continuation;
 mod job;
 mod kernel;
 mod member;
@@ -8,6 +9,7 @@ mod network;
 mod permitted;
 mod read;
 mod reload;
+mod resolved;
 mod route;
 mod steer;
 mod sync;
@@ -27,7 +29,7 @@ use weir_protocol::wire::message::PacketRedirect;
 use weir_protocol::wire::message::association_teardown::TeardownReason;
 use weir_protocol::wire::{Id, MessageKind};
 
-use self::change::Pending;
+use self::continuation::Pending;
 use self::job::{Job, JobId};
 use self::member::Fe;
 use self::watch::Watches;

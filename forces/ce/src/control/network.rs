@@ -4,25 +4,13 @@
 //! them, and recomputes them after a restart, so the store does not contain them.
 
 use weir_base::Instant;
-use weir_lfb::Plan;
 use weir_protocol::wire::Id;
 
 use super::Control;
-use super::job::{Answers, Then};
+use super::continuation::{Answers, Giving, Then};
 use super::member::State;
 use crate::contract::{Answer, GivenSection, Refusal, Request, Ticket};
 use crate::settings::{self, Edit};
-
-/// A change of sections in progress.
-#[derive(Debug)]
-pub(super) struct Giving {
-    ticket: Ticket,
-    fe: Id,
-    /// The configuration afterwards.
-    target: Plan,
-    /// Whether the change adds or removes sections.
-    renews: bool,
-}
 
 impl Control {
     pub(super) fn give(

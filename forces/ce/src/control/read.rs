@@ -6,46 +6,15 @@ use weir_lfb::class::Block;
 use weir_library::owner;
 use weir_model::class::Type;
 use weir_model::{Class, Component, Value};
-use weir_protocol::way::Way;
-use weir_protocol::wire::{Content, Id, OperationKind, PathData, Selector};
+use weir_protocol::wire::{Content, Id, OperationKind, PathData};
 
 use super::Control;
-use super::job::{Answers, Then};
+use super::continuation::{Answers, Then};
 use super::member::{Fe, State};
+use super::resolved::Resolved;
 use crate::contract::{Answer, Place, Refusal, Ticket};
 use crate::leaf::{Leaf, failure_in_words};
-use crate::settings::{self, BlockId};
-
-/// A resolved [`Place`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Resolved {
-    /// The LFB.
-    pub(super) block: BlockId,
-    /// Path within the LFB.
-    pub(super) way: Way,
-    /// First and last row of a range.
-    pub(super) range: Option<(u32, u32)>,
-}
-
-/// The class of a request that reads rows.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Rows {
-    class: Class,
-}
-
-impl Resolved {
-    /// The path for a Query.
-    pub(super) fn path(&self) -> Result<PathData, String> {
-        let path = match self.range {
-            Some((first, last)) => {
-                let range = Selector::Range { first, last };
-                PathData::new(self.way.ids.clone(), Some(range), Content::Empty)
-            }
-            None => self.way.clone().path_data(Content::Empty),
-        };
-        path.map_err(|e| e.to_string())
-    }
-}
+use crate::settings;
 
 impl Control {
     /// The FE with this name.
@@ -184,22 +153,21 @@ impl Control {
                 .into_iter()
                 .map(path)
                 .collect::<Result<Vec<_>, Refusal>>()?;
-            Ok((fe.id, paths, Rows { class }))
+            Ok((fe.id, paths, class))
         });
         match found {
-            Ok((fe, paths, rows)) => self.query(now, fe, paths, Then::Rows(ticket, fe, rows)),
+            Ok((fe, paths, class)) => self.query(now, fe, paths, Then::Rows(ticket, fe, class)),
             Err(refusal) => self.answer(ticket, Err(refusal)),
         }
     }
 
-    pub(super) fn got_rows(&mut self, ticket: Ticket, fe: Id, rows: &Rows, answers: Answers) {
-        let answer = answers.and_then(|leaves| self.rows(fe, rows, &leaves));
+    pub(super) fn got_rows(&mut self, ticket: Ticket, fe: Id, class: &Class, answers: Answers) {
+        let answer = answers.and_then(|leaves| self.rows(fe, class, &leaves));
         self.answer(ticket, answer.map(Answer::Value));
     }
 
     /// Decodes the rows of a class, in the FE's own presentation.
-    fn rows(&self, fe: Id, rows: &Rows, leaves: &[Leaf]) -> Result<Value, Refusal> {
-        let class = &rows.class;
+    fn rows(&self, fe: Id, class: &Class, leaves: &[Leaf]) -> Result<Value, Refusal> {
         let mut all = Vec::new();
         for leaf in leaves {
             match &leaf.content {

@@ -19,18 +19,15 @@ use weir_model::RouteReport;
 use weir_protocol::wire::{Id, OperationKind};
 
 use super::Control;
-use super::job::{Answers, Then};
+use super::continuation::{Answers, Then};
 use super::member::Fe;
-use super::read::Resolved;
+use super::resolved::Resolved;
 use super::sync::{Paths, ROUNDS_MAX};
 use crate::contract::{Answer, Refusal, Ticket};
 use crate::leaf::Leaf;
-use crate::route::rows::{self, Family, Gate, Rows, Update};
+use crate::route::rows::{self, Family, Gate, Rows, Updates};
 use crate::route::{Hop, LINES_MAX, RouteChange, RouteKey, RouteRecord, Verb};
 use crate::settings::Edit;
-
-/// Row changes of both families.
-pub(super) type Updates = [Update; 2];
 
 /// The desired next hop of each prefix; `None` deletes the prefix.
 type Wanted = BTreeMap<IpNet, Option<Gate>>;

@@ -7,7 +7,7 @@ use weir_model::Change;
 use weir_protocol::wire::Id;
 
 use super::Control;
-use super::job::{Answers, Then};
+use super::continuation::{Answers, Then};
 use crate::contract::{Answer, Refusal, Ticket};
 use crate::settings::{self, Edit};
 

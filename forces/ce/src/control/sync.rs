@@ -12,13 +12,12 @@
 use std::collections::HashMap;
 
 use weir_base::{Instant, Span};
-use weir_lfb::Plan;
 use weir_model::{ComponentPath, Value};
 use weir_protocol::session::Heartbeats;
 use weir_protocol::wire::{Content, Id, OperationKind, Outcome, PathData, ResultCode, WireError};
 
 use super::Control;
-use super::job::{Answers, Then};
+use super::continuation::{Answers, Restoring, Then};
 use super::member::{Fe, State};
 use super::read::joined;
 use crate::contract::{Journal, Place, Refusal};
@@ -31,16 +30,6 @@ pub(super) const ROUNDS_MAX: u32 = 4;
 
 /// Components of the FE protocol object: CEHBPolicy, CEHDI, FEHBPolicy, FEHI (RFC 5810, appendix B).
 const HEARTBEATS: [u32; 4] = [4, 5, 6, 7];
-
-/// A restoration in progress.
-#[derive(Debug)]
-pub(super) struct Restoring {
-    /// The configuration of the FE afterwards; `None` if it has no known configuration.
-    target: Option<Plan>,
-    count: usize,
-    /// Whether the restoration adds or removes LFBs.
-    renews: bool,
-}
 
 /// Values that were read, by LFB and path. A map, since there may be a hundred thousand rows.
 type Read<'a> = HashMap<(BlockId, &'a [u32]), &'a Leaf>;

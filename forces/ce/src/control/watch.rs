@@ -13,9 +13,9 @@ use weir_protocol::wire::message::EventNotification;
 use weir_protocol::wire::{Content, Id, OperationKind, PathData, WireError};
 
 use super::Control;
-use super::job::{Answers, Then};
+use super::continuation::{Answers, Registration, Then};
 use super::member::Fe;
-use super::read::Resolved;
+use super::resolved::Resolved;
 use crate::contract::{
     Answer, Filter, NOTICES_MAX, Notices, Output, Refusal, Ticket, WATCHES_MAX, Watch, WatchId,
 };
@@ -57,14 +57,6 @@ struct Watching {
     fetched: Instant,
     notices: Notices,
     queue: VecDeque<Value>,
-}
-
-/// A subscription that an FE has not confirmed yet.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Registration {
-    /// The request to answer after the confirmation.
-    ticket: Option<Ticket>,
-    watch: WatchId,
 }
 
 impl Watches {

@@ -38,7 +38,8 @@ use weir_packet::Pool;
 use weir_path::bridge;
 use weir_path::classify::classify;
 use weir_path::ip::error_budget::ErrorBudget;
-use weir_path::ip::icmp_error::{self, IcmpCause};
+use weir_path::ip::icmp_cause::IcmpCause;
+use weir_path::ip::icmp_error;
 use weir_protocol::wire::WireError;
 use weir_protocol::wire::redirect::{
     ExceptionId, MetadataError, MetadataId, Redirect, RedirectPort,

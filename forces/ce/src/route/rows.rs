@@ -89,6 +89,9 @@ pub(crate) struct Update {
     cursors: Option<[u32; 2]>,
 }
 
+/// Row changes of both families.
+pub(crate) type Updates = [Update; 2];
+
 impl Rows {
     /// An empty set of rows.
     pub(crate) fn new(family: Family) -> Self {

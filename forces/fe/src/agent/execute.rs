@@ -30,16 +30,16 @@ pub(super) struct Execution {
     config: Config,
     items: Vec<Item>,
     /// Answers to the paths so far.
-    pub(super) answers: Vec<Answer>,
+    answers: Vec<Answer>,
     /// State of the FE after the paths so far.
-    pub(super) draft: Own,
+    draft: Own,
     /// Operations on the router that are not executed yet, each with the index of its path.
     operations: Vec<(usize, Operation)>,
     /// The draft before the current path, if paths are executed one by one.
     before: Option<Own>,
     waits: Option<ChangeTicket>,
     /// Changed rows of forwarding tables whose routes are not active yet.
-    pub(super) rows: Rows,
+    rows: Rows,
     routed: Option<RouteTicket>,
     /// The configuration before the operations, which are undone if a route is refused.
     plan: Option<weir_lfb::Plan>,
@@ -155,12 +155,12 @@ impl Agent {
     fn execute_path(&mut self, execution: &mut Execution) -> Result<Vec<Operation>, Failure> {
         let is_whole = execution.is_whole();
         let items = std::mem::take(&mut execution.items);
-        let result = match items.get(execution.answers.len()) {
-            Some(item) => match self.execute_rows(execution, item) {
+        let number = execution.answers.len();
+        let Execution { rows, draft, .. } = execution;
+        let result = match items.get(number) {
+            Some(item) => match self.execute_rows(draft, rows, number, item) {
                 Some(result) => result.map(|()| Vec::new()),
-                None => execution
-                    .draft
-                    .execute(item, &self.plan, &self.fe, is_whole),
+                None => draft.execute(item, &self.plan, &self.fe, is_whole),
             },
             None => Ok(Vec::new()),
         };
@@ -217,7 +217,8 @@ impl Agent {
         if execution.stage == Stage::Prepare || !has_routes {
             return self.go_on(now, execution);
         }
-        execution.routed = Some(self.ask_routes(now, &mut execution));
+        let Execution { rows, draft, .. } = &mut *execution;
+        execution.routed = Some(self.ask_routes(now, rows, draft));
         self.job = Some(Job::Executing(execution));
     }
 

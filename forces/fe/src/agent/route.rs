@@ -21,10 +21,10 @@ use weir_protocol::session::fe::State;
 use weir_protocol::wire::{OperationKind, ResultCode};
 
 use super::Agent;
-use super::execute::Execution;
 use crate::blocks::Source;
 use crate::contract::{Effect, RouteFailure, RouteTicket};
 use crate::fib::{Before, RouteChange};
+use crate::own::Own;
 use crate::request::{Failure, Item};
 use crate::tables::{Changed, Write};
 
@@ -98,22 +98,23 @@ impl Leftover {
 }
 
 impl Agent {
-    /// Executes a path of a forwarding table; `None` if it is another path.
+    /// Executes path `number` of a request if it is a path of a forwarding table; `None` if it is another path.
     pub(super) fn execute_rows(
         &mut self,
-        execution: &mut Execution,
+        draft: &Own,
+        rows: &mut Rows,
+        number: usize,
         item: &Item,
     ) -> Option<Result<(), Failure>> {
-        let block = execution.draft.blocks().get(item.class).ok()?;
+        let block = draft.blocks().get(item.class).ok()?;
         let Source::Fib(table) = block.source else {
             return None;
         };
         if item.operation == OperationKind::SetProperty {
             return None;
         }
-        let Rows { changed, paths } = &mut execution.rows;
-        paths.push((execution.answers.len(), changed.routes.len()));
-        let draft = &execution.draft;
+        let Rows { changed, paths } = rows;
+        paths.push((number, changed.routes.len()));
         let mut write = Write {
             fib: &mut self.fib,
             table,
@@ -135,11 +136,11 @@ impl Agent {
         ticket
     }
 
-    /// Passes the routes of an execution to the machine.
-    pub(super) fn ask_routes(&mut self, now: Instant, execution: &mut Execution) -> RouteTicket {
+    /// Passes the routes of a request to the machine.
+    pub(super) fn ask_routes(&mut self, now: Instant, rows: &mut Rows, draft: &Own) -> RouteTicket {
         self.leftover.written(now);
-        let routes = std::mem::take(&mut execution.rows.changed.routes);
-        self.send_routes(routes, execution.draft.ports().clone())
+        let routes = std::mem::take(&mut rows.changed.routes);
+        self.send_routes(routes, draft.ports().clone())
     }
 
     /// Undoes changes of rows, and of their routes if `was_sent` to the machine.

@@ -119,12 +119,10 @@ impl Agent {
 
     /// Passes the routes of a commit to the machine, if there are any.
     fn end_with_routes(&mut self, now: Instant, mut ending: Ending) {
-        let routes = std::mem::take(&mut ending.rows.changed.routes);
-        if routes.is_empty() {
+        if ending.rows.changed.routes.is_empty() {
             return self.end(now, ending);
         }
-        self.leftover.written(now);
-        ending.routed = Some(self.send_routes(routes, ending.draft.ports().clone()));
+        ending.routed = Some(self.ask_routes(now, &mut ending.rows, &ending.draft));
         self.job = Some(Job::Ending(Box::new(ending)));
     }
 

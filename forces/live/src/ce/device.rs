@@ -5,11 +5,8 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use weir_ce::controller::{DeviceRequest, Sample};
 
-use super::driver::Input;
+use super::input::Input;
 use crate::snmp::{self, Client, Target};
-
-/// Samples by port, or the reason for their absence.
-pub(super) type Samples = Result<Vec<(Arc<str>, Sample)>, String>;
 
 /// Samples a device on request.
 pub(super) async fn serve(

@@ -23,8 +23,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use weir_base::Instant;
 use weir_ce::Control;
-use weir_ce::contract::{Answer, Member, Output, Refusal, Request, StoreTicket, Ticket};
-use weir_ce::controller::{Bridge, CommandId, ControllerPlan, DeviceRequest};
+use weir_ce::contract::{Answer, Member, Output, Refusal, Request, Ticket};
+use weir_ce::controller::{Bridge, ControllerPlan, DeviceRequest};
 use weir_ce::exception::remote::RemotePlan;
 use weir_ce::exception::remotes::{Effect, Remotes};
 use weir_ce::network::{Keys, PathService};
@@ -33,6 +33,7 @@ use weir_model::{Class, Value};
 use weir_protocol::session::ce::LinkId;
 use weir_protocol::wire::Id;
 
+use super::input::Input;
 use super::keeper::ToKeep;
 use super::store::Store;
 use super::taps::Taps;
@@ -56,22 +57,6 @@ pub type Listening = (String, Listener);
 #[derive(Clone, Debug)]
 pub struct Handle {
     inputs: mpsc::Sender<Input>,
-}
-
-#[derive(Debug)]
-pub(super) enum Input {
-    Request(Request, oneshot::Sender<Result<Answer, Refusal>>),
-    Table(&'static Class, oneshot::Sender<Value>),
-    Members(Vec<Member>, BTreeSet<Id>, Option<NetworkPlan>),
-    Opened(String, Link),
-    Message(LinkId, Vec<u8>),
-    Ended(LinkId),
-    Writable(LinkId),
-    Stored(StoreTicket, Result<(), String>),
-    Sampled(CommandId, device::Samples),
-    /// A frame from the kernel at the TAP device of this name.
-    Frame(String, Vec<u8>),
-    Deaf(String),
 }
 
 impl Handle {

@@ -9,7 +9,7 @@ use weir_ce::contract::{PathRecord, Records, StoreTicket};
 use weir_ce::tables::STORE;
 use weir_model::{Component, Value};
 
-use super::driver::Input;
+use super::input::Input;
 use super::store::{Health, Store};
 
 /// Interval between attempts to write a failed store while operators make no changes.

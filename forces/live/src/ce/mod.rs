@@ -1,6 +1,6 @@
 //! A running control element: [`weir_ce::Control`] with links, a clock and a store.
 //!
-//! - [`driver`]: the task that owns the control element
+//! - [`driver`]: the task that owns the control element; [`input`]: its inputs
 //! - [`store`]: state that survives a restart
 //! - [`taps`]: TAP devices for ports for which the control element acts
 
@@ -9,6 +9,7 @@ mod channels;
 mod device;
 pub mod driver;
 mod faults;
+mod input;
 mod journal;
 mod keeper;
 pub mod store;

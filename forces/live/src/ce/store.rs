@@ -320,7 +320,8 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    use super::files::{CHANGES_BYTES_MIN, with_suffix};
+    use super::files::CHANGES_BYTES_MIN;
+    use super::log::with_suffix;
     use super::*;
 
     /// A directory for one test, deleted with this value.

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use weir_ce::exception::remotes::TapPlan;
 
-use super::driver::Input;
+use super::input::Input;
 use weir_live::device::made::MakeError;
 use weir_live::device::tap::Tap;
 use weir_live::kernel::addresses;

@@ -166,7 +166,9 @@ impl Identity {
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
             .map_err(|e| format!("the file has no private key in PEM: {e}"))?;
         // Detects the key of another certificate now rather than at the first handshake.
-        let certified = super::tls::certified(&certificate, &key)
+        let chain = vec![certificate.der().clone()];
+        let provider = rustls::crypto::ring::default_provider();
+        let certified = CertifiedKey::from_der(chain, key.clone_key(), &provider)
             .map_err(|e| format!("the key does not belong to the certificate: {e}"))?;
         let pair = Pair {
             certificate,

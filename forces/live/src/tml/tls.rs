@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustls::client::ResolvesClientCert;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -17,22 +17,13 @@ use rustls::{
 use weir_protocol::wire::Id;
 
 use super::faults::Fault;
-use super::identity::{Certificate, Fingerprint, Identity, Pins, fingerprint};
+use super::identity::{Fingerprint, Identity, Pins, fingerprint};
 use super::{Pinned, TmlError};
 
 /// The application protocol (RFC 7301).
 const ALPN: &[u8] = b"forces/1";
 /// The server name in a client's configuration. It is neither checked nor sent.
 pub(super) const SERVER_NAME: &str = "forces";
-
-/// A certificate with its key, ready to sign.
-pub(super) fn certified(
-    certificate: &Certificate,
-    key: &PrivateKeyDer<'static>,
-) -> Result<CertifiedKey, Error> {
-    let chain = vec![certificate.der().clone()];
-    CertifiedKey::from_der(chain, key.clone_key(), &provider())
-}
 
 impl ResolvesServerCert for Identity {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {

@@ -33,13 +33,13 @@ use weir_base::Instant;
 
 use self::association::Association;
 pub use self::contract::{
-    Event, LinkId, Manner, Params, ParamsError, RequestError, Statistics, Transmit,
+    Cause, Ended, Event, LinkId, Manner, Params, ParamsError, RequestError, RequestId, Statistics,
+    TransactionId, Transmit,
 };
 use self::messages::flags;
 use self::request::Owner;
-pub use self::request::RequestId;
 use self::transaction::Transaction;
-pub use self::transaction::{Cause, Deadlines, Ended, TransactionError, TransactionId};
+pub use self::transaction::{Deadlines, TransactionError};
 use super::outbox::Outbox;
 use super::{Dropped, Drops, Heartbeats, Loss};
 use crate::wire::header::{Execution, Flags};

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::result::ResultCode;
+use super::result_code::ResultCode;
 
 /// Bytes that are not a valid message, or values that do not fit a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use std::fmt;
 
 use super::bytes::{Writer, u16_at, u32_at, u64_at};
 use super::error::{Place, WireError};
-use super::result::ResultCode;
+use super::result_code::ResultCode;
 
 /// Length of the header in bytes.
 pub const HEADER_LEN: usize = 24;

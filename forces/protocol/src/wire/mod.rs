@@ -21,6 +21,7 @@
 //! | [`operation`] | SET, GET, DEL, REPORT, COMMIT and their responses | RFC 5810, 7.1.6 to 7.8 |
 //! | [`path`] | PATH-DATA: a component, with keys, ranges and data | RFC 5810, 7.1; RFC 7391, 3.1 |
 //! | [`result`] | RESULT and EXTENDEDRESULT | RFC 5810, 7.1.7; RFC 7391, 3.2 |
+//! | [`result_code`] | their codes | RFC 5810, A.5; RFC 7391, 3.2.1 |
 //! | [`redirect`] | packets and their metadata | RFC 5810, 7.9 |
 //! | [`error`] | errors of all formats | |
 //!
@@ -45,6 +46,7 @@ pub mod operation;
 pub mod path;
 pub mod redirect;
 pub mod result;
+pub mod result_code;
 pub mod select;
 pub mod tlv;
 
@@ -53,6 +55,7 @@ pub use header::{Envelope, Id, IdKind, MessageKind};
 pub use message::{Body, Message};
 pub use operation::{Operation, OperationKind};
 pub use path::{Content, PathData, Selector};
-pub use result::{Outcome, ResultCode};
+pub use result::Outcome;
+pub use result_code::ResultCode;
 pub use select::LfbSelect;
 pub use tlv::Ilv;

@@ -15,7 +15,8 @@
 use super::bytes::{Writer, padded};
 use super::error::{Place, WireError};
 use super::path::{Content, PathData, Selector};
-use super::result::{Outcome, ResultCode};
+use super::result::Outcome;
+use super::result_code::ResultCode;
 use super::tlv::{HEAD_LEN, LEN_MAX, Tlv, TlvKind, Tlvs};
 
 codes! {

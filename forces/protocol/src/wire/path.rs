@@ -19,7 +19,8 @@
 
 use super::bytes::{Writer, padded, u16_at, u32_at};
 use super::error::{Place, WireError};
-use super::result::{Outcome, ResultCode};
+use super::result::Outcome;
+use super::result_code::ResultCode;
 use super::tlv::{HEAD_LEN, Ilv, Ilvs, LEN_MAX, Tlv, TlvKind, Tlvs, ilvs_len};
 
 /// Maximum nesting of PATH-DATA. Without this limit, the sender would choose the depth.

@@ -11,7 +11,7 @@
 
 use super::bytes::{Writer, padded};
 use super::error::{Place, WireError};
-use super::result::ResultCode;
+use super::result_code::ResultCode;
 use super::tlv::{HEAD_LEN, Ilv, Ilvs, LEN_MAX, Tlv, TlvKind, Tlvs, ilvs_len};
 
 const PART: &str = "REDIRECT-TLV";

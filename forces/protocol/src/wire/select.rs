@@ -10,7 +10,7 @@
 use super::bytes::{Writer, u32_at};
 use super::error::{Place, WireError};
 use super::operation::Operation;
-use super::result::ResultCode;
+use super::result_code::ResultCode;
 use super::tlv::{HEAD_LEN, LEN_MAX, Tlv, TlvKind, Tlvs};
 
 const PART: &str = "LFBselect-TLV";

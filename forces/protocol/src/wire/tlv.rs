@@ -17,7 +17,7 @@
 
 use super::bytes::{Writer, padded, u16_at, u32_at};
 use super::error::{Place, WireError};
-use super::result::ResultCode;
+use super::result_code::ResultCode;
 
 /// Length of the header of a TLV in bytes.
 pub const HEAD_LEN: usize = 4;

@@ -12,7 +12,8 @@ use weir_path::egress::fragment::fragment;
 use weir_path::egress::rewrite;
 use weir_path::headers::Parsed;
 use weir_path::ip::error_budget::ErrorBudget;
-use weir_path::ip::icmp_error::{IcmpCause, build};
+use weir_path::ip::icmp_cause::IcmpCause;
+use weir_path::ip::icmp_error::build;
 use weir_path::plane::Mode;
 use weir_path::{bridge, ip, link};
 

@@ -7,8 +7,8 @@ use weir_paths::{
 };
 
 use crate::error::Error;
+use crate::scenario::Medium;
 use crate::scenario::Scenario;
-use crate::scenario::forwarding::Medium;
 use crate::topology::{Topology, mac_address};
 
 /// The VLAN ID of links with medium `vlan`.

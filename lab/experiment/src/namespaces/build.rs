@@ -18,9 +18,9 @@ use std::process::Command;
 use weir_base::{Rate, Span};
 use weir_live::namespace::{Namespace, Spawner};
 
-use super::courses;
 use super::endpoints::{Endpoints, Settings};
 use super::process::run_to_end;
+use super::router::first_rate;
 use super::routes::Routes;
 use super::wire::{self, Long};
 use crate::error::Error;
@@ -204,7 +204,7 @@ impl Site {
         let rate = node
             .interfaces
             .first()
-            .and_then(|i| courses::first_rate(&i.direction));
+            .and_then(|i| first_rate(&i.direction));
         let Some(rate) = rate.filter(|_| !node.is_router) else {
             return Ok(());
         };

@@ -22,7 +22,7 @@ use weir_live::namespace::Namespace;
 use weir_northbound::client;
 
 use super::build::Site;
-use super::controllers::PERIOD_MIN;
+use super::elements::PERIOD_MIN;
 use super::router::quoted;
 use super::window::RunWindow;
 use crate::control::{self, Record};

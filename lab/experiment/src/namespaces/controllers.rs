@@ -17,19 +17,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use weir_base::{Instant, Span, Streams};
+use weir_base::{Instant, Streams};
 
 use super::control_element;
-use super::elements::{Elements, runtime};
+use super::elements::{Elements, PERIOD_MIN, runtime};
 use super::window::RunWindow;
 use crate::control::{self, Channel, ControlledQueue, Record};
 use crate::error::Error;
 use crate::results::Curve;
 use crate::scenario::Scenario;
 use crate::topology::Topology;
-
-/// Minimum polling period of the queues.
-pub(super) const PERIOD_MIN: Span = Span::from_millis(10);
 
 /// The threads of a scenario's controllers, in the scenario's order.
 #[derive(Debug)]
@@ -141,6 +138,7 @@ mod tests {
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::sync::Mutex;
 
+    use weir_base::Span;
     use weir_live::clock;
 
     use super::*;

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Each router has its own task. A change is up to two milliseconds late. Changes that follow each other faster than
-//! [`CHANGE_MIN`] are averaged: the bits that the link can carry are the same.
+//! [`CHANGE_MIN`](super::router::CHANGE_MIN) are averaged: the bits that the link can carry are the same.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,15 +20,11 @@ use weir_model::{ChangeRequest, ChangeValue, ComponentPath};
 use weir_northbound::client::Client;
 
 use super::elements::runtime;
+use super::router::port_rate;
 use super::window::RunWindow;
-use super::wire::{CHANGE_MIN, Emulated, Long, PORTS};
+use super::wire::{Emulated, Long, PORTS};
 use crate::error::Error;
-use crate::lines;
-use crate::scenario::{Direction, Shaper};
 use crate::topology::Topology;
-
-/// The minimum rate of a port, used during an outage, in which the bridge stops the link.
-const RATE_MIN: Rate = Rate::from_bps(8_000);
 
 /// The thread, if anything changes.
 #[derive(Debug)]
@@ -65,21 +61,6 @@ impl Target {
             }
         }
     }
-}
-
-/// The initial rate of a port; `None` to send as fast as it can.
-pub(super) fn first_rate(direction: &Direction) -> Option<Rate> {
-    match (&direction.modem, &direction.rate) {
-        (Some(modem), _) => modem.shaper.as_ref().map(Shaper::first),
-        (None, Some(rate)) => Some(port_rate(rate, Instant::ZERO).0),
-        (None, None) => None,
-    }
-}
-
-/// The rate at `now` of a port that knows the link's rate, and the end of its validity.
-fn port_rate(rate: &Varying<Rate>, now: Instant) -> (Rate, Instant) {
-    let (rate, until) = lines::settled(rate, now, CHANGE_MIN);
-    (rate.max(RATE_MIN), until)
 }
 
 impl Courses {

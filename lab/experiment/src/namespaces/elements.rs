@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
-use weir_base::Tally;
+use weir_base::{Span, Tally};
 use weir_controller::Sample;
 use weir_controller::runner::{Change, Operation, PolledQueue, Request, RequestId, Response};
 use weir_model::{ChangeRequest, ChangeValue, ComponentPath};
@@ -27,6 +27,9 @@ use super::window::RunWindow;
 
 /// Maximum number of requests that wait for one router, and of responses that wait to be read.
 const WAITING_MAX: usize = 64;
+
+/// Minimum polling period of the queues.
+pub(super) const PERIOD_MIN: Span = Span::from_millis(10);
 
 // A runner never puts more into one request than a router's service accepts.
 const _: () = assert!(weir_controller::runner::CHANGES_MAX <= weir_model::operation::CHANGES_MAX);

@@ -27,7 +27,7 @@ use crate::error::Error;
 use crate::forwarding::code::decoding_routers;
 use crate::forwarding::{Changed, Controller, Write};
 use crate::scenario::Scenario;
-use crate::scenario::forwarding::{Effect, Forwarding};
+use crate::scenario::forwarding::Forwarding;
 use crate::topology::Topology;
 
 /// Metrics of an encapsulation, each with the component of its rows; all but the first only for rows with a `shape`.
@@ -278,14 +278,4 @@ fn set_link(site: &Site, link: usize, works: bool) -> Result<(), Error> {
         site.ip(namespace, &long.name(), &batch.concat())?;
     }
     Ok(())
-}
-
-/// The links of the scenario that an event cuts or joins.
-pub(super) fn links_of_events(scenario: &Scenario) -> BTreeSet<usize> {
-    let events = scenario.forwarding.events.iter();
-    let links = events.filter_map(|event| match event.effect {
-        Effect::Cut(link) | Effect::Join(link) => Some(link),
-        Effect::Change(..) => None,
-    });
-    links.collect()
 }

@@ -2,11 +2,12 @@
 
 use weir_base::{Framing, Rate, Span};
 
-use super::controllers::PERIOD_MIN;
+use super::elements::PERIOD_MIN;
 use super::endpoints::Endpoints;
+use super::router::CHANGE_MIN;
 use super::routes::spread_hosts;
 use super::traffic;
-use super::wire::{CHANGE_MIN, DELAY_MIN, LONG_MAX, Long};
+use super::wire::{DELAY_MIN, LONG_MAX, Long};
 use crate::error::Error;
 use crate::options::Habitat;
 use crate::scenario::{

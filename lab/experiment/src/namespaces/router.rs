@@ -5,20 +5,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant as Wall};
 
 use serde_json::{Map, Value};
 use weir_autorate::BY_TRAFFIC;
 use weir_base::setting::Scalar;
+use weir_base::{Instant, Rate, Span, Varying};
 use weir_live::namespace::{Namespace, Signal, Spawner};
 use weir_northbound::client;
 
-use super::courses;
 use super::process::Running;
 use crate::cpu::cpu_seconds_of;
 use crate::error::Error;
+use crate::lines;
 use crate::programs::Programs;
-use crate::scenario::{Auto, Discipline, Shaper};
+use crate::scenario::{Auto, Direction, Discipline, Shaper};
 use crate::topology::{Node, QUEUE_PACKETS, Topology};
 
 /// The pages that the lab fetches from a router at the end of a run, with their names in the result.
@@ -29,6 +30,10 @@ const READY_MAX: Duration = Duration::from_secs(10);
 const STOP_MAX: Duration = Duration::from_millis(100);
 /// Maximum time for a router to shut down in order.
 const END_MAX: Duration = Duration::from_secs(20);
+/// Minimum interval between changes of a router or bridge.
+pub const CHANGE_MIN: Span = Span::from_millis(100);
+/// The minimum rate of a port, used during an outage, in which the bridge stops the link.
+const RATE_MIN: Rate = Rate::from_bps(8_000);
 
 /// A `weir router`, `weir fe` or `weir ce` in its namespace.
 #[derive(Debug)]
@@ -67,10 +72,10 @@ impl Router {
 
     /// Waits until the router serves this page.
     pub fn wait_ready(&mut self, page: &str) -> Result<(), Error> {
-        let deadline = Instant::now() + READY_MAX;
+        let deadline = Wall::now() + READY_MAX;
         while self.page(page).is_null() {
             self.check()?;
-            if Instant::now() >= deadline {
+            if Wall::now() >= deadline {
                 return Err(self.running.failed("did not answer in time"));
             }
             thread::sleep(Duration::from_millis(10));
@@ -138,7 +143,7 @@ pub fn configuration(topology: &Topology, node: &Node, socket: &Path) -> String 
         match modem.and_then(|modem| modem.shaper.as_ref()) {
             Some(Shaper::Auto(auto)) => text += &auto_rate(topology, auto),
             _ => {
-                if let Some(rate) = courses::first_rate(&interface.direction) {
+                if let Some(rate) = first_rate(&interface.direction) {
                     let _ = writeln!(text, "rate = \"{rate}\"");
                 }
             }
@@ -149,6 +154,21 @@ pub fn configuration(topology: &Topology, node: &Node, socket: &Path) -> String 
         let _ = writeln!(text, "discipline = {discipline}");
     }
     text
+}
+
+/// The initial rate of a port; `None` to send as fast as it can.
+pub(super) fn first_rate(direction: &Direction) -> Option<Rate> {
+    match (&direction.modem, &direction.rate) {
+        (Some(modem), _) => modem.shaper.as_ref().map(Shaper::first),
+        (None, Some(rate)) => Some(port_rate(rate, Instant::ZERO).0),
+        (None, None) => None,
+    }
+}
+
+/// The rate at `now` of a port that knows the link's rate, and the end of its validity.
+pub(super) fn port_rate(rate: &Varying<Rate>, now: Instant) -> (Rate, Instant) {
+    let (rate, until) = lines::settled(rate, now, CHANGE_MIN);
+    (rate.max(RATE_MIN), until)
 }
 
 /// The keys of a port that finds its rate. The limits of the lab have checked its reflectors.

@@ -11,8 +11,7 @@ use tokio::task::JoinSet;
 use weir_base::{Instant, Span};
 use weir_northbound::client::Client;
 
-use super::controllers::PERIOD_MIN;
-use super::elements::runtime;
+use super::elements::{PERIOD_MIN, runtime};
 use super::window::RunWindow;
 use crate::error::Error;
 use crate::results::Curve;

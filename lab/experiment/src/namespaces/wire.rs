@@ -15,6 +15,7 @@
 //! that the link's own queue let through. A link that an event cuts has a bridge as well, whatever its delay: both ends
 //! of the bridge go down, and the nodes keep their addresses and routes.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -22,9 +23,9 @@ use serde_json::Value;
 use weir_base::{Instant, Rate, Span, Varying};
 use weir_packet::Reason;
 
-use super::forwarding::links_of_events;
-use super::router::{NO_SUPERVISOR, Router, quoted};
+use super::router::{CHANGE_MIN, NO_SUPERVISOR, Router, quoted};
 use crate::lines;
+use crate::scenario::forwarding::Effect;
 use crate::scenario::{Direction, Scenario};
 use crate::topology::{Interface, Topology};
 
@@ -38,8 +39,6 @@ const FRAME_BYTES_MIN: u64 = 84;
 const RATE_MAX: Rate = Rate::from_mbps(1_000);
 /// Minimum and maximum number of packets that one direction of a wire holds.
 const HELD_PACKETS: (u64, u64) = (1_000, 50_000);
-/// Minimum interval between changes of a router or bridge.
-pub const CHANGE_MIN: Span = Span::from_millis(100);
 /// The bridge's two ports.
 pub const PORTS: [&str; 2] = ["first", "second"];
 
@@ -142,6 +141,16 @@ impl Long {
         }
         text
     }
+}
+
+/// The links of the scenario that an event cuts or joins.
+fn links_of_events(scenario: &Scenario) -> BTreeSet<usize> {
+    let events = scenario.forwarding.events.iter();
+    let links = events.filter_map(|event| match event.effect {
+        Effect::Cut(link) | Effect::Join(link) => Some(link),
+        Effect::Change(..) => None,
+    });
+    links.collect()
 }
 
 /// A note about the packets that a bridge lost, if any: then the run differs from the scenario.

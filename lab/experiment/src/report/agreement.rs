@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::html::{escape, section};
 use super::metric::{Metric, shown};
-use super::page::{escape, section};
 use super::table::{align, measured};
 use crate::agreement::{Both, Compared};
 

@@ -1,8 +1,8 @@
 //! The effect of weir's default on calls, pages and transfers: a report's first sentence. The default is compared with
 //! the plain queue that a link has without weir. Further down: where Linux's default is better, and why.
 
+use super::html::{escape, section};
 use super::metric::shown;
-use super::page::{escape, section};
 use crate::results::{PointResult, RunResult, marked};
 
 /// A discipline, and its description.

@@ -1,8 +1,8 @@
 //! The time that small packets, fetches and transfers take: the figure that most readers want, with its percentiles
 //! and its distribution.
 
+use super::html::{escape, section};
 use super::metric::shown;
-use super::page::{escape, section};
 use super::percentiles::{self, Row};
 use super::plot::Plot;
 use super::{plots, swept};

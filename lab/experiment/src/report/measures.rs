@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use super::html::{escape, section};
 use super::metric::shown;
-use super::page::{escape, section};
 use crate::results::{PointResult, RunResult};
 
 /// Maximum number of rows of a table; the rest is in `summary.csv`.

@@ -18,6 +18,7 @@ mod example;
 mod flent;
 mod font;
 mod gain;
+mod html;
 mod latency;
 mod measures;
 mod metric;
@@ -36,8 +37,9 @@ mod swept;
 mod table;
 
 pub(crate) use agreement::{html as agreement_html, text as agreement_text};
+pub(crate) use html::{escape, section};
 use page::Drawn;
-pub(crate) use page::{DISTURBED, document, escape, files, pictures, section};
+pub(crate) use page::{DISTURBED, document, files, pictures};
 pub(crate) use plot::{Dot, Form, Line, Plot};
 pub(crate) use plots::mean_curve;
 pub(crate) use scatter::{Point, Scatter};

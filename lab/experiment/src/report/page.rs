@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::results::{Curve, OneRun, PointResult, RunResult};
 
+use super::html::{escape, section};
 use super::picture;
 use super::plot::LINES_MAX;
 use super::style::{STYLE, colours};
@@ -180,10 +181,6 @@ fn header(of: &str, result: &RunResult) -> String {
         escape(&result.about),
         escape(&measured(result)),
     )
-}
-
-pub(crate) fn section(message: &str, body: &str) -> String {
-    format!("<section><h2>{}</h2>{body}</section>", escape(message))
 }
 
 /// The plots in files next to the page.
@@ -400,24 +397,9 @@ fn notes(result: &RunResult) -> String {
     )
 }
 
-pub(crate) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_comes_from_outside_is_escaped() {
-        assert_eq!(
-            escape("<a href=\"x\">&"),
-            "&lt;a href=&quot;x&quot;&gt;&amp;"
-        );
-    }
 
     #[test]
     fn the_list_of_contents_leads_to_every_section() {

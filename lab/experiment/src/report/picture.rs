@@ -7,8 +7,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::font;
+use super::html::escape;
 use super::metric::shown;
-use super::page::escape;
 use super::scale::{self, Ticked};
 use super::style::COLOURS_MAX;
 use crate::results::{Curve, PointResult};

@@ -13,6 +13,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::font;
+use super::html::escape;
 use super::metric::shown;
 use super::picture::{Titles, with_titles};
 use super::scale::{self, Axis};
@@ -147,10 +148,7 @@ impl Plot {
         }
         let (width, height) = ON_PAGE.size;
         let fixed = format!("<svg width=\"{width}\" height=\"{height}\"");
-        let label = format!(
-            "<svg role=\"img\" aria-label=\"{}\"",
-            super::escape(&self.title)
-        );
+        let label = format!("<svg role=\"img\" aria-label=\"{}\"", escape(&self.title));
         let start = svg.find("<svg").unwrap_or(0);
         Ok(with_titles(
             &svg[start..].replacen(&fixed, &label, 1),

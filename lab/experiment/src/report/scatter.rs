@@ -14,7 +14,7 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::escape;
+use super::html::escape;
 use super::metric::shown;
 use super::picture::{Area, Canvas, Drawn, FAINT, FONT, INK, SOFT, Titles, draw, line_colour};
 use super::scale::Axis;

@@ -1,6 +1,6 @@
 //! Shares of a link: the traffic that competes at watched links, as bars and over time.
 
-use super::page::{escape, section};
+use super::html::{escape, section};
 use super::picture::{self, KINDS};
 use super::swept;
 use crate::results::{Curve, OneRun, PointResult, RunResult};

@@ -14,8 +14,7 @@ use weir_base::setting::{Scalar, Setting};
 use weir_base::{Bytes, Framing, Instant, Rate, Span, Varying};
 
 use super::ScenarioError;
-use super::checked::Discipline;
-use super::forwarding::Medium;
+use super::discipline::Discipline;
 use super::key::Key;
 use super::parameters::*;
 use super::raw::{Origin, Value};
@@ -40,6 +39,18 @@ pub struct Link {
     pub discipline: Option<Discipline>,
     /// The queue at the second end.
     pub reverse_discipline: Option<Discipline>,
+}
+
+/// How FPF packets cross a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Medium {
+    /// In plain frames.
+    #[default]
+    Ethernet,
+    /// In frames with a VLAN tag.
+    Vlan,
+    /// In a GRE tunnel.
+    Gre,
 }
 
 /// One direction of a link.

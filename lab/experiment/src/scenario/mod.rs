@@ -2,7 +2,7 @@
 //! serves the simulator and the lab.
 //!
 //! ```text
-//!  files ──source, raw──▶ Node ──set──▶ Node ──checked──▶ Scenario     (one for each point)
+//!  files ──source, raw──▶ Node ──set──▶ Node ──check───▶ Scenario     (one for each point)
 //!                           ▲
 //!          --set PATH=VALUE, a variant's `set`, a value of the sweep
 //! ```
@@ -109,8 +109,11 @@
 //! schema` prints them as a JSON Schema for an editor. A habitat refuses a scenario that it cannot run before it
 //! starts anything; the result notes the features that it leaves out.
 
+mod check;
 pub mod checked;
+pub mod congestion;
 pub mod controller;
+mod discipline;
 pub mod forwarding;
 mod key;
 pub mod link;
@@ -124,15 +127,17 @@ pub mod tcp;
 pub mod trace;
 pub mod traffic;
 
-pub use checked::{Discipline, HostGroup, Scenario};
+pub use checked::{HostGroup, Scenario};
+pub use congestion::Congestion;
 pub use controller::{Controller, Wire};
+pub use discipline::Discipline;
 pub use forwarding::Forwarding;
 pub use key::{Form, Key};
-pub use link::{Auto, Direction, Link, Modem, Shaper};
+pub use link::{Auto, Direction, Link, Medium, Modem, Shaper};
 pub use plan::{Choices, Given, Override, Plan, Point, Sweep, load, load_built_in, load_text};
 pub use raw::{Origin, Reading};
 pub use schema::schema;
-pub use tcp::{Congestion, TcpOptions};
+pub use tcp::TcpOptions;
 pub(crate) use traffic::flow_name;
 pub use traffic::{Flow, Kind, Starts, Traffic, TrafficKind};
 pub use weir_base::{Offered, Sizes, Spacing, Times};

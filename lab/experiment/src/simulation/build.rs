@@ -21,9 +21,8 @@ use crate::control::{self, ControlledQueue};
 use crate::error::Error;
 use crate::forwarding::Changed;
 use crate::options::Habitat;
-use crate::scenario::forwarding::Medium;
 use crate::scenario::{
-    Congestion, Direction, Discipline, Forwarding, Scenario, Shaper, TcpOptions, Traffic,
+    Congestion, Direction, Discipline, Forwarding, Medium, Scenario, Shaper, TcpOptions, Traffic,
     TrafficKind, flow_name,
 };
 use crate::topology::{PORT_FIRST, QUEUE_PACKETS, Topology, Watched};
@@ -281,7 +280,7 @@ impl World {
         size: Option<u64>,
         (host, flow_of_host): (usize, usize),
         receivers: &[NodeId],
-    ) -> Result<(), weir_sim::network::NetworkError> {
+    ) -> Result<(), weir_sim::NetworkError> {
         match &traffic.kind {
             TrafficKind::Tcp {
                 offered,
@@ -462,6 +461,6 @@ fn tcp_options(options: &TcpOptions) -> Options {
     }
 }
 
-fn impossible(error: weir_sim::network::NetworkError) -> Error {
+fn impossible(error: weir_sim::NetworkError) -> Error {
     Error::unsupported(Habitat::Sim, error.to_string())
 }

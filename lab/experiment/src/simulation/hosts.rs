@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use super::build::World;
-use super::observe::Metrics;
+use crate::results::Metrics;
 use crate::scenario::{Scenario, TrafficKind};
 use crate::statistics::jain;
 

@@ -139,10 +139,10 @@ fn run_one(
     let (mut metrics, mut series) = measure(scenario, &reported);
     observe::add_metrics(scenario, &world, &mut metrics);
     hosts::add_metrics(scenario, &world, &mut metrics);
-    fpf::add_metrics(scenario, &world, &mut metrics);
+    fpf::add_metrics(scenario, &world.simulation, &world.changed, &mut metrics);
     observe::add_curves(scenario, &world, &mut series);
     lines::add_curves(scenario, &mut series);
-    shaper::add_curves(scenario, &world, &mut series);
+    shaper::add_curves(scenario, &world.shapers, &mut series);
     let mut distributions = distributions(scenario, &reported);
     observe::add_distributions(scenario, &world, &mut distributions);
     crate::control::add(

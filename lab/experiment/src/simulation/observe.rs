@@ -13,15 +13,13 @@ use super::passage;
 use crate::control::Record;
 use crate::lines::mean_mbps;
 use crate::reported::{Fetch, Flow, Outcome, Reported, Sent, Series, Transfer, mbps};
-use crate::results::{Curve, Distribution, FlowRow};
+use crate::results::{Curve, Distribution, FlowRow, Metrics};
 use crate::scenario::{Kind, Scenario};
 use crate::statistics::{mean, percentile};
 
 fn seconds(at: Instant) -> f64 {
     at.since(Instant::ZERO).as_secs_f64()
 }
-
-pub(super) type Metrics = BTreeMap<String, f64>;
 
 /// The reports of both ends of each traffic, in the form of the lab's tools.
 pub(super) fn reported(scenario: &Scenario, world: &World) -> Vec<Reported> {

@@ -16,8 +16,8 @@ use weir_sim::meter::{Flow, Watch};
 use weir_sim::passage::{Passage, SENDING_STEP};
 
 use super::build::World;
-use super::observe::Metrics;
 use crate::reported::mbps;
+use crate::results::Metrics;
 use crate::scenario::{Kind, Scenario};
 use crate::statistics::mean;
 

@@ -8,7 +8,6 @@ use weir_base::{Instant, Rate};
 use weir_path::round_trips::RoundTrip;
 use weir_sim::{Actor, Fabric, PortId, ProberId};
 
-use super::build::World;
 use super::cake_autorate::CakeAutorate;
 use crate::results::Curve;
 use crate::scenario::{Auto, Scenario};
@@ -115,10 +114,14 @@ impl Actor for ShaperActor {
 }
 
 /// Adds the curve `shaper_rate_mbps` of each shaper: the mean rate over each step.
-pub(super) fn add_curves(scenario: &Scenario, world: &World, curves: &mut BTreeMap<String, Curve>) {
+pub(super) fn add_curves(
+    scenario: &Scenario,
+    shapers: &[(String, SharedCourse)],
+    curves: &mut BTreeMap<String, Curve>,
+) {
     let step = scenario.sample;
     let steps = (scenario.duration.as_nanos() / step.as_nanos()).max(1);
-    for (name, record) in &world.shapers {
+    for (name, record) in shapers {
         let record = record.lock().unwrap_or_else(PoisonError::into_inner);
         let mut values = vec![0.0; steps as usize];
         let end = Instant::ZERO + scenario.duration;

@@ -4,44 +4,14 @@ pub(crate) mod tcp;
 pub(crate) mod udp;
 
 use weir_packet::Ecn;
-use weir_packet::Shared;
 
 use crate::fabric::{Fabric, ProberId};
 use crate::flight::{Content, Flight};
-use crate::network::PortId;
-use crate::route::Hop;
-
-/// Identifies an endpoint. A place is reused with a new generation, so late packets and timers of an earlier endpoint
-/// are recognised and ignored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct EndpointId {
-    pub(crate) place: u32,
-    pub(crate) generation: u32,
-}
+use crate::id::EndpointId;
+use crate::route::Route;
 
 /// Generations wrap: an event has 28 bits for them.
 const GENERATIONS: u32 = 1 << 28;
-
-/// The path of an endpoint's packets, and the data for counting them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Route {
-    /// The identifier of this endpoint.
-    pub(crate) own: EndpointId,
-    /// The other end.
-    pub(crate) peer: EndpointId,
-    /// The port of this endpoint's host.
-    pub(crate) uplink: PortId,
-    /// The first hop after that port.
-    pub(crate) first_hop: Hop,
-    /// Addresses and ports.
-    pub(crate) key: Shared,
-    /// Length of the link-layer and IP headers in bytes.
-    pub(crate) headers: u32,
-    /// The traffic whose meter counts the packets.
-    pub(crate) traffic: u32,
-    /// The flow; all fetches of a web traffic count as one flow.
-    pub(crate) flow: u32,
-}
 
 impl Route {
     /// Sends a packet to the other end; `len` is the length without link-layer and IP headers.

@@ -3,10 +3,10 @@
 use weir_base::Instant;
 use weir_packet::Ecn;
 
-use super::Route;
 use crate::fabric::{Event, Fabric};
 use crate::flight::{Content, Flight};
 use crate::meter::Jitter;
+use crate::route::Route;
 use crate::tcp::{Connection, Segment};
 use weir_base::pace::Pace;
 

@@ -3,10 +3,10 @@
 use weir_packet::Ecn;
 use weir_wire::udp::HEADER_LEN;
 
-use super::Route;
 use crate::fabric::{Event, Fabric};
 use crate::flight::{Content, Flight};
 use crate::meter::Jitter;
+use crate::route::Route;
 use weir_base::pace::Pace;
 
 /// A sender of datagrams.

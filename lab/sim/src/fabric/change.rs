@@ -4,7 +4,7 @@ use weir_base::Rate;
 use weir_discipline::{Spec, SpecMismatch};
 
 use super::Fabric;
-use crate::network::PortId;
+use crate::id::PortId;
 
 impl Fabric {
     /// Changes the pacing rate of a port with a line.

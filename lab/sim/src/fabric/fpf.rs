@@ -37,9 +37,10 @@ use weir_wire::fpf::{Repr, Vector, View};
 
 use super::process::Processors;
 use super::{Event, Fabric, Node};
-use crate::EndpointId;
+use crate::error::NetworkError;
 use crate::frame::Frame;
-use crate::network::{NetworkError, NodeId, PortId};
+use crate::id::EndpointId;
+use crate::id::{NodeId, PortId};
 use crate::route::Hop;
 
 /// Maximum encapsulation rules of an FE.

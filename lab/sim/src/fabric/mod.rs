@@ -33,13 +33,13 @@ use weir_packet::{Ecn, Fates, FlowKey, Freed, Reason};
 use self::fpf::Elements;
 pub use self::probe::{Echo, ProberId};
 pub(crate) use self::probe::{NO_TRAFFIC, PROBE_BYTES, Prober};
-use crate::EndpointId;
-use crate::endpoint::Route;
 use crate::event::Queue;
 use crate::flight::{Flight, Flights};
 use crate::frame::Frame;
+use crate::id::EndpointId;
+use crate::id::{NodeId, PortId};
 use crate::meter::Meters;
-use crate::network::{NodeId, PortId};
+use crate::route::Route;
 use crate::route::{Hop, Hops, Routes};
 use crate::wire::{PortView, Sender, Wire};
 

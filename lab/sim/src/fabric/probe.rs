@@ -12,10 +12,10 @@ use weir_base::Instant;
 use weir_packet::{Ecn, Reason, Shared};
 
 use super::{Event, Fabric};
-use crate::EndpointId;
 use crate::flight::{Content, Flight};
 use crate::frame::Frame;
-use crate::network::PortId;
+use crate::id::EndpointId;
+use crate::id::PortId;
 use crate::route::Hop;
 use crate::wire::Sender;
 

@@ -27,10 +27,10 @@ use weir_wire::ethernet::HEADER_LEN;
 use weir_wire::fpf::Repr;
 
 use super::Fabric;
-use crate::endpoint::Route;
 use crate::flight::{Chunk, Content, Flight};
 use crate::frame::Frame;
-use crate::network::{NodeId, PortId};
+use crate::id::{NodeId, PortId};
+use crate::route::Route;
 
 /// Maximum number of stored contents: many more than processors hold.
 const KEPT_MAX: usize = 1 << 16;

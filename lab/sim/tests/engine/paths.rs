@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use weir_base::{Distribution, Instant, Rate, Sizes, Spacing, Span, Times};
-use weir_sim::network::NetworkError;
+use weir_sim::NetworkError;
 use weir_sim::tcp::Options;
 use weir_sim::web::Web;
 use weir_sim::{FlowSpec, Network, NodeId, PortId, Sender, Simulation};

@@ -7,7 +7,8 @@ use weir_base::pace::Load;
 use weir_base::setting::Scalar;
 use weir_base::{Framing, Instant, Offered, Rate, Spacing, Span, Streams};
 use weir_discipline::Spec;
-use weir_sim::network::{End, NetworkError};
+use weir_sim::NetworkError;
+use weir_sim::network::End;
 use weir_sim::{FlowSpec, Measurement, Network, NodeId, PortId, Simulation};
 
 /// Bytes of the Ethernet, IPv4 and UDP headers.

@@ -1,9 +1,5 @@
-//! Every kind of kernel state, and weir's reaction to it.
-//!
-//! A new kind is an entry here if weir refuses it or warns about it (a reader of the habitat supplies the findings), or
-//! else in [`others`](super::others).
+//! Kinds of kernel state that weir refuses or warns about: a reader of the habitat supplies the findings.
 
-use super::others::OTHERS;
 use super::{Advice, Kind, Permit, Stance};
 use Stance::{Refuses, Warns, Without};
 
@@ -318,13 +314,8 @@ pub static BRIDGE_FILTER: Kind = Kind {
     }),
 };
 
-/// Every kind, as docs/router.md lists them.
-pub fn all() -> impl Iterator<Item = &'static Kind> {
-    WITH_FINDINGS.iter().copied().chain(&OTHERS)
-}
-
 /// Kinds with a reader of findings.
-static WITH_FINDINGS: [&Kind; 17] = [
+pub(super) static WITH_FINDINGS: [&Kind; 17] = [
     &NETFILTER,
     &POLICY_RULES,
     &VRF,

@@ -12,7 +12,7 @@
 //!
 //! The ring uses TPACKET_V2 instead of V3, because the blocks of V3 wait up to a millisecond. The size of its slots
 //! fits the interface's MTU at the time of opening: after a change of the MTU, open the interface again. Superframes,
-//! which are longer, come through the socket's receive queue, in the same order ([`vnet`]).
+//! which are longer, come through the socket's receive queue, in the same order ([`long_frames`](super::long_frames)).
 //!
 //! When the interface goes down or disappears, [`Device::receive`] and [`Device::transmit`] return an error that
 //! [`device_gone`] recognises. After going down, the same device works again once the interface is up; after
@@ -25,11 +25,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 use weir_base::{Instant, Span};
 
-use super::interface::{interface_index, interface_mtu};
+use super::interface::{device_gone, interface_index, interface_mtu};
+use super::long_frames::LongFrames;
 use super::merging;
 use super::ring::{Ring, Slot};
 use super::tenure::{Progress, Tenure};
-use super::vnet::{self, LongFrames};
+use super::vnet;
 use super::{Counters, Device, Direction, Received};
 use crate::clock::{self, Stamps, UnixTime};
 use crate::sys;
@@ -94,14 +95,6 @@ pub struct AfPacket {
     frame_bytes_max: usize,
     empty_calls: u32,
     no_buffer_since: Option<Instant>,
-}
-
-/// Whether an error means that the interface is down or no longer exists.
-pub fn device_gone(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV)
-    )
 }
 
 impl AfPacket {

@@ -23,6 +23,14 @@ pub fn mtu(name: &str) -> io::Result<usize> {
     interface_mtu(&any_socket, name)
 }
 
+/// Whether an error means that the interface is down or no longer exists.
+pub fn device_gone(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV)
+    )
+}
+
 pub(super) fn interface_index(socket: &Socket, name: &str) -> io::Result<u32> {
     let request = ask_interface(socket, name, libc::SIOCGIFINDEX as libc::Ioctl)?;
     // SAFETY: the kernel has written the index into the union.

@@ -10,6 +10,7 @@
 pub mod af_packet;
 pub mod injector;
 pub mod interface;
+mod long_frames;
 pub mod loopback;
 pub mod made;
 mod merging;

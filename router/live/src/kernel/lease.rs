@@ -29,9 +29,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use weir_base::Span;
 
-use super::links::{self, Links};
-use super::nft::{self, Chain, Hook, NF_NETDEV_EGRESS, Rule};
-use super::transit::{Error, TransitGuard};
+use super::links::Links;
+use super::nft::{self, Chain, Hook, NF_NETDEV_EGRESS, Part, Rule};
 
 /// The set, in the guard's table.
 const SET: &str = "lease";
@@ -56,6 +55,27 @@ pub struct Renewal {
 pub(super) struct Terms(Renewal);
 
 impl Terms {
+    /// Terms with their own mark: each renewal lasts for `lifetime`.
+    pub(super) fn new(lifetime: Span) -> Self {
+        const NOBODY_ELSES: u32 = 1 << 31; // programs number their marks from one on
+        let random = RandomState::new().build_hasher().finish();
+        Self(Renewal {
+            mark: random as u32 | NOBODY_ELSES,
+            device: Arc::default(),
+            lifetime,
+        })
+    }
+
+    /// How to renew the lease.
+    pub(super) fn renewal(&self) -> Renewal {
+        self.0.clone()
+    }
+
+    /// Creates the set in the guard's table.
+    pub(super) fn new_set(&self, table: &str) -> Part {
+        nft::new_set(table, SET, self.0.lifetime)
+    }
+
     /// The rule for the start of every chain.
     pub(super) fn rule() -> Rule {
         Rule::new().while_empty(SET).accept()
@@ -97,32 +117,5 @@ impl Terms {
         {
             self.0.device.store(hook.index, Ordering::Relaxed);
         }
-    }
-}
-
-impl TransitGuard {
-    /// Keeps all rules active only while the lease is renewed, each time for `lifetime`.
-    pub fn lease(&mut self, lifetime: Span) -> Result<Renewal, Error> {
-        const NOBODY_ELSES: u32 = 1 << 31; // programs number their marks from one on
-        let random = RandomState::new().build_hasher().finish();
-        let renewal = Renewal {
-            mark: random as u32 | NOBODY_ELSES,
-            device: Arc::default(),
-            lifetime,
-        };
-        self.terms = Some(Terms(renewal.clone()));
-        let set = nft::new_set(&self.table, SET, lifetime);
-        let renewing = self.renewing(&links::read()?);
-        let done = self.put(Some(set), renewing.into_iter().collect());
-        if done.is_err() {
-            self.terms = None;
-        }
-        done.map(|()| renewal)
-    }
-
-    /// Keeps all rules active as long as this process has them, without a lease.
-    pub fn end_lease(&mut self) -> Result<(), Error> {
-        self.terms = None;
-        self.follow_links()
     }
 }

@@ -16,8 +16,7 @@
 
 use std::collections::HashMap;
 
-use weir_path::ip::source_check::SourceCheck;
-use weir_path::ip::tables::{Interface, Settings};
+use weir_path::ip::tables::{Interface, Settings, SourceCheck};
 
 use super::message::{ConfOf, Inet6Conf, NetConf, Version};
 

@@ -901,7 +901,7 @@ mod tests {
     #[test]
     fn settings_of_an_interface_and_of_all_decide_together() {
         use super::super::message::{Inet6Conf, NetConf, Version};
-        use weir_path::ip::source_check::SourceCheck;
+        use weir_path::ip::tables::SourceCheck;
         let mut state = TableState::default();
         state.hear(RouteNetlinkMessage::NewLink(link(7, "wan", WORKS)));
         let set = |state: &mut TableState, version, of, conf| {

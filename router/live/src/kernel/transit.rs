@@ -51,12 +51,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use weir_base::{Rate, Tally};
+use weir_base::{Rate, Span, Tally};
 use weir_path::plane::Mode;
 
 pub use super::ingress::Tunnel;
 use super::ingress::{LOCAL_CHAIN, ingress, local_chain, routed};
-use super::lease::Terms;
+use super::lease::{Renewal, Terms};
 use super::links::{self, AboveKind, Links};
 use super::local;
 use super::netlink::NetlinkSocket;
@@ -100,7 +100,7 @@ pub struct TransitGuard {
     socket: NetlinkSocket, // the table's owner: closing it removes the table
     pub(super) table: String,
     /// How the rules expire; `None`: only with this process.
-    pub(super) terms: Option<Terms>,
+    terms: Option<Terms>,
     ports: BTreeMap<String, Protected>,
     /// Active chains, by name.
     in_force: BTreeMap<String, Chain>,
@@ -230,6 +230,25 @@ impl TransitGuard {
             *self.dropped_before.entry(port.to_owned()).or_default() += *count;
         }
         Ok(())
+    }
+
+    /// Keeps all rules active only while the lease is renewed, each time for `lifetime`.
+    pub fn lease(&mut self, lifetime: Span) -> Result<Renewal, Error> {
+        let terms = Terms::new(lifetime);
+        let (set, renewal) = (terms.new_set(&self.table), terms.renewal());
+        self.terms = Some(terms);
+        let renewing = self.renewing(&links::read()?);
+        let done = self.put(Some(set), renewing.into_iter().collect());
+        if done.is_err() {
+            self.terms = None;
+        }
+        done.map(|()| renewal)
+    }
+
+    /// Keeps all rules active as long as this process has them, without a lease.
+    pub fn end_lease(&mut self) -> Result<(), Error> {
+        self.terms = None;
+        self.follow_links()
     }
 
     /// Keeps the packets of exactly these tunnels from the kernel.

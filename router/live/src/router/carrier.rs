@@ -17,13 +17,13 @@ use weir_path::plane::Mode;
 use weir_path::plane::edge::Replaced;
 
 use super::classification::{self, Classes, Wake};
-use super::driver::Input;
 use super::events::Inbox;
+use super::findings::KernelFindings;
+use super::input::Input;
 use super::ports::{self, Opened, frame_bytes_max};
 use super::survey;
-use super::watch::KernelFindings;
 use crate::clock::{self, UnixTime};
-use crate::device::{Tenure, af_packet, interface};
+use crate::device::{Tenure, interface};
 use crate::kernel::claim::{ClaimError, Claims};
 use crate::kernel::follow;
 use crate::kernel::neighbours::Neighbours;
@@ -204,7 +204,7 @@ impl Carrier {
     fn claim(&mut self, interface: &str) -> Result<(), ClaimError> {
         match interface::index(interface) {
             Ok(index) => self.claims.claim(index),
-            Err(error) if af_packet::device_gone(&error) => Ok(()),
+            Err(error) if interface::device_gone(&error) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

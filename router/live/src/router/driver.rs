@@ -16,23 +16,13 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use weir_element::{Answer, Effect, Element, Event, InForce, Output, Request, Ticket};
-use weir_path::ip::tables::Tables;
+use weir_element::{Answer, Effect, Element, InForce, Output, Ticket};
 
 use super::carrier::{Carrier, Launched};
+use super::input::Input;
 use super::journal;
 use super::running::Published;
 use crate::clock;
-
-/// An input of the element.
-pub(super) enum Input {
-    /// A request whose sender waits for the answer.
-    Request(Request, oneshot::Sender<Answer>),
-    /// An event of a device.
-    Event(Event),
-    /// The kernel's tables have been read for the first time.
-    Tables(Result<Tables, String>),
-}
 
 /// The forwarding thread, just started, and the active state.
 pub(super) type Launch = (Launched, Arc<Published>);

@@ -11,7 +11,7 @@ use weir_lfb::router::RouterPlan;
 use weir_path::plane::{Mode, Plane};
 
 use crate::clock;
-use crate::device::af_packet::{self, AfPacket, Options};
+use crate::device::af_packet::{AfPacket, Options};
 use crate::device::interface;
 use crate::device::tun::Tun;
 use crate::device::{Device, Tenure};
@@ -71,7 +71,7 @@ pub(super) fn opened(port: &PortPlan, mode: Mode) -> Result<Opened, String> {
         Ok(Box::new(AfPacket::open(interface, options)?))
     });
     let device = open(&port.interface).map(Some).or_else(|error| {
-        if af_packet::device_gone(&error) {
+        if interface::device_gone(&error) {
             let (port, interface) = (&port.name, &port.interface);
             tracing::warn!(
                 port,

@@ -17,9 +17,9 @@ use weir_model::{Fault, Operation};
 use weir_path::exception::{Exception, Injection};
 use weir_path::ip::tables::Tables;
 
-use super::autorate::Finders;
-use super::driver::Input;
-use super::watch::KernelFindings;
+use super::findings::KernelFindings;
+use super::input::Input;
+use super::rates::Finders;
 use crate::clock;
 use crate::kernel::neighbours::Neighbours;
 use crate::kernel::transit::TransitGuard;

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use weir_element::{Facts, Unfit};
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
+use weir_path::plane::Mode;
 
 use super::ports::frame_bytes_max;
-use super::watch;
 use crate::device::interface;
+use crate::kernel::bridge;
+use crate::kernel::state::{self, Scope};
 
 /// Reads the facts for a start. If an interface cannot be a port, the other facts do not matter.
 pub fn survey(plan: &Plan) -> Facts {
@@ -24,11 +26,15 @@ pub fn survey(plan: &Plan) -> Facts {
 
 /// Reads all facts.
 pub(super) fn all(plan: &Plan) -> Facts {
-    let (findings, bridges) = watch::survey(plan);
+    let interfaces = plan.ports.iter().map(|port| port.interface.clone());
+    let scope = Scope {
+        mode: plan.router.mode,
+        ports: interfaces.collect(),
+    };
     Facts {
+        findings: state::read(&scope).findings,
+        bridges: bridges(plan.router.mode),
         unfit: unfit(plan),
-        findings,
-        bridges,
         ..frames(plan)
     }
 }
@@ -55,4 +61,12 @@ fn unfit(plan: &Plan) -> BTreeMap<String, Unfit> {
         Some((port.interface.clone(), unfit))
     };
     plan.ports.iter().filter_map(of_port).collect()
+}
+
+/// The kernel's bridge that each interface is in. Without netlink, no router can start anyway.
+pub(super) fn bridges(mode: Mode) -> Option<BTreeMap<String, u32>> {
+    match mode {
+        Mode::Bridged => bridge::masters().ok(),
+        Mode::Routed => None,
+    }
 }

@@ -15,6 +15,7 @@
 //! - [`segment`]: cuts packets that are too long for the next link into parts
 //! - [`reassemble`]: puts the parts together again
 //! - [`cache`]: answers interests in named chunks that it has stored; [`chunk`]: their packets
+//! - `running`: the processors of the current table
 //!
 //! A function that serves any path has no leaves: its packets keep their vector, and Index advances past the LID of the
 //! rule, so that they continue with the next LID. Such a rule leads nowhere by itself. A cache does both: its answers
@@ -26,6 +27,7 @@
 pub mod cache;
 pub mod chunk;
 pub mod reassemble;
+pub(crate) mod running;
 pub mod segment;
 pub mod xor;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Sorted;
 use super::entry::Leaf;
-use crate::ip::tables::{Action, Route, SCOPE_GLOBAL};
+use crate::ip::route::{Action, Route, SCOPE_GLOBAL};
 
 /// The largest route number: a table has at most this number of distinct routes.
 pub(crate) const MAX: u32 = Leaf::NUMBER_MAX;

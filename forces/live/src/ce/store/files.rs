@@ -1,7 +1,6 @@
 //! Opens, validates, changes and rewrites the files of a store.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -9,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::StoreError;
-use super::log::{Entry, Fault, Log, Scan, change_line, header_line, scan};
+use super::log::{Entry, Fault, Log, Scan, change_line, header_line, scan, with_suffix};
 
 /// Keys per line of a state.
 const LINE_ENTRIES: usize = 1000;
@@ -297,10 +296,4 @@ fn of(path: &Path) -> impl Fn(io::Error) -> StoreError {
         path: path.to_owned(),
         source,
     }
-}
-
-pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    name.into()
 }

@@ -9,6 +9,7 @@
 //! A change is one line at the end of the file, so it takes effect as a whole or not at all. A file is only ever
 //! shortened to remove a change that could not be written, and never rewritten in place: a new file takes its name.
 
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -150,6 +151,12 @@ pub(super) fn change_line(number: u64, entries: &[Entry]) -> io::Result<Vec<u8>>
     line(serde_json::to_string(&(number, entries)))
 }
 
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
+}
+
 /// Adds the path of the file to an error.
 fn of(path: &Path) -> impl Fn(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), format!("{}: {error}", path.display()))
@@ -189,7 +196,7 @@ impl Log {
         path: &Path,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<Self> {
-        let beside = super::files::with_suffix(path, ".new");
+        let beside = with_suffix(path, ".new");
         let _ = fs::remove_file(&beside); // left by a process that was killed
         let written = || {
             let mut options = OpenOptions::new();

@@ -3,9 +3,8 @@
 use weir_base::{Instant, Span};
 
 use super::super::{HEARTBEATS_MISSED_MAX, Heartbeats};
-use super::contract::{LinkId, Statistics};
+use super::contract::{LinkId, Statistics, TransactionId};
 use super::request::Requests;
-use super::transaction::TransactionId;
 use crate::wire::MessageKind;
 use crate::wire::header::Ack;
 

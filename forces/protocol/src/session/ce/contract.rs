@@ -5,11 +5,9 @@ use std::ops::RangeInclusive;
 use weir_base::{Instant, Span};
 
 use super::super::{Heartbeats, Loss, ZeroSpan};
-use super::request::RequestId;
-use super::transaction::{Ended, TransactionId};
 use crate::wire::header::{Ack, Execution};
 use crate::wire::message::{AssociationSetup, EventNotification, PacketRedirect};
-use crate::wire::{Body, Id, IdKind, WireError};
+use crate::wire::{Body, Id, IdKind, ResultCode, WireError};
 
 /// The parameters of a CE.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +33,14 @@ pub struct Params {
 /// ID of a link, chosen by the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u64);
+
+/// ID of a request, which is also its correlator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub(super) u64);
+
+/// ID of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransactionId(pub(super) u64);
 
 /// A message for a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,6 +114,35 @@ pub enum Event {
     Redirected(Id, PacketRedirect),
     /// A transaction has ended.
     Ended(TransactionId, Ended),
+}
+
+/// Result of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All changes were made.
+    Committed,
+    /// No change was made, except possibly at the FEs in doubt.
+    Aborted {
+        /// The failures, in order of occurrence.
+        failures: Vec<(Id, Cause)>,
+        /// FEs that did not confirm that they have undone their parts.
+        in_doubt: Vec<Id>,
+    },
+}
+
+/// The cause of a failure at an FE.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The FE refused a change, with this first specific code, and a sentence if the FE sent one.
+    Failed(ResultCode, Option<String>),
+    /// The FE did not answer in time.
+    Unanswered,
+    /// The FE's answer could not be read.
+    Malformed,
+    /// The FE's association ended.
+    Lost,
+    /// A message for the FE could not be sent.
+    Unsent,
 }
 
 /// A fault in the parameters.

@@ -4,9 +4,8 @@ use weir_base::Instant;
 
 use super::super::{Dropped, Loss, PROBE};
 use super::Ce;
-use super::contract::{Event, LinkId, RequestError};
-use super::request::{Owner, Queued, RequestId};
-use super::transaction::Cause;
+use super::contract::{Cause, Event, LinkId, RequestError, RequestId};
+use super::request::{Owner, Queued};
 use crate::wire::header::{Ack, Flags, Phase, Priority, View};
 use crate::wire::message::{AssociationTeardown, Heartbeat};
 use crate::wire::{Body, Envelope, Id, Message, MessageKind};

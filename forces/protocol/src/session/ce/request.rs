@@ -4,18 +4,22 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use weir_base::Instant;
 
-use super::transaction::{Step, TransactionId};
+use super::contract::{RequestId, TransactionId};
 use crate::wire::MessageKind;
-
-/// ID of a request, which is also its correlator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId(pub(super) u64);
 
 /// The receiver of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     Caller,
     Transaction(TransactionId, Step),
+}
+
+/// A phase of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Prepare,
+    Commit,
+    Abort,
 }
 
 /// A request that waits to be sent.

@@ -4,10 +4,9 @@ use weir_base::Instant;
 
 use super::super::{Dropped, Loss};
 use super::association::Association;
-use super::contract::{Event, LinkId, Transmit};
+use super::contract::{Cause, Event, LinkId, Transmit};
 use super::messages::flags;
 use super::request::Owner;
-use super::transaction::Cause;
 use super::{Ce, Link, Subject};
 use crate::wire::header::{Ack, Flags};
 use crate::wire::message::association_setup_response::SetupResult;

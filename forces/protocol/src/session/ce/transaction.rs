@@ -19,17 +19,13 @@ use std::collections::BTreeMap;
 
 use weir_base::{Instant, Span};
 
-use super::contract::{Event, RequestError};
+use super::contract::{Cause, Ended, Event, RequestError, TransactionId};
 use super::messages::flags;
-use super::request::Owner;
+use super::request::{Owner, Step};
 use super::{Ce, commits};
 use crate::wire::header::{Ack, Execution, Flags, Phase};
 use crate::wire::message::{Config, Selects};
-use crate::wire::{Body, Id, LfbSelect, MessageKind, Operation, ResultCode, WireError};
-
-/// ID of a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TransactionId(u64);
+use crate::wire::{Body, Id, LfbSelect, MessageKind, Operation, WireError};
 
 /// Maximum duration of each phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,35 +38,6 @@ pub struct Deadlines {
     pub abort: Span,
 }
 
-/// Result of a transaction.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// All changes were made.
-    Committed,
-    /// No change was made, except possibly at the FEs in doubt.
-    Aborted {
-        /// The failures, in order of occurrence.
-        failures: Vec<(Id, Cause)>,
-        /// FEs that did not confirm that they have undone their parts.
-        in_doubt: Vec<Id>,
-    },
-}
-
-/// The cause of a failure at an FE.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// The FE refused a change, with this first specific code, and a sentence if the FE sent one.
-    Failed(ResultCode, Option<String>),
-    /// The FE did not answer in time.
-    Unanswered,
-    /// The FE's answer could not be read.
-    Malformed,
-    /// The FE's association ended.
-    Lost,
-    /// A message for the FE could not be sent.
-    Unsent,
-}
-
 /// The reason why a transaction does not begin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransactionError {
@@ -80,14 +47,6 @@ pub enum TransactionError {
     /// A part cannot be sent.
     #[error(transparent)]
     Request(#[from] RequestError),
-}
-
-/// A phase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    Prepare,
-    Commit,
-    Abort,
 }
 
 #[derive(Debug)]

@@ -2,8 +2,9 @@
 
 use weir_base::Instant;
 
-use super::super::{Dropped, Loss};
+use super::super::{Dropped, Loss, PROBE};
 use super::Fe;
+use super::attention::QUIET_MAX;
 use super::contract::{Event, STRAYS_MAX, Standby, State, Transmit};
 use super::messages::flags;
 use super::peer::Link;
@@ -247,6 +248,36 @@ impl Fe {
         match self.params.failover.standby {
             Standby::None => 0,
             Standby::Cold | Standby::Hot => (at + 1) % self.peers.len(),
+        }
+    }
+
+    /// Whether there is a master that takes redirected packets, as far as the FE knows.
+    pub fn has_attentive_master(&self) -> bool {
+        let mut peers = self.peers.iter();
+        let master = peers.find(|peer| Some(peer.id) == self.master);
+        master.is_some_and(|peer| !peer.attention.is_lost)
+    }
+
+    /// Probes the master, so that the FE learns early whether the master answers probes.
+    pub fn ask_master(&mut self, now: Instant) {
+        let master = self.peers.iter().position(|p| Some(p.id) == self.master);
+        if let Some(at) = master {
+            self.ask(now, at);
+        }
+    }
+
+    /// Probes the master before sending packets to it, if it was quiet.
+    pub(super) fn ask_quiet(&mut self, now: Instant, at: usize) {
+        if now >= self.peers[at].heard + QUIET_MAX {
+            self.ask(now, at);
+        }
+    }
+
+    /// Probes a CE, unless a probe is open.
+    fn ask(&mut self, now: Instant, at: usize) {
+        let peer = &mut self.peers[at];
+        if peer.link == Link::Associated && peer.attention.probe(now) {
+            self.send_heartbeat(now, at, PROBE);
         }
     }
 }

@@ -15,12 +15,8 @@
 
 use weir_base::{Instant, Span};
 
-use super::super::PROBE;
-use super::Fe;
-use super::peer::Link;
-
 /// The FE does not probe a master that sent a message within this time.
-const QUIET_MAX: Span = Span::from_millis(500);
+pub(super) const QUIET_MAX: Span = Span::from_millis(500);
 /// Maximum time for the answer to a probe. The round trip over a satellite link takes half of it.
 const ANSWER_MAX: Span = Span::from_millis(1500);
 
@@ -30,7 +26,7 @@ pub(super) struct Attention {
     answers: bool,
     /// When the answer to the open probe is due.
     pub(super) due: Option<Instant>,
-    is_lost: bool,
+    pub(super) is_lost: bool,
 }
 
 impl Attention {
@@ -41,44 +37,19 @@ impl Attention {
         self.is_lost = false;
     }
 
+    /// Whether a probe is to be sent now: none is open, and the CE is not known to be lost.
+    pub(super) fn probe(&mut self, now: Instant) -> bool {
+        let may = !self.is_lost && self.due.is_none();
+        if may {
+            self.due = Some(now + ANSWER_MAX); // also if the queue is full
+        }
+        may
+    }
+
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         if self.due.is_some_and(|due| now >= due) {
             self.due = None;
             self.is_lost = self.answers;
         }
-    }
-}
-
-impl Fe {
-    /// Whether there is a master that takes redirected packets, as far as the FE knows.
-    pub fn has_attentive_master(&self) -> bool {
-        let mut peers = self.peers.iter();
-        let master = peers.find(|peer| Some(peer.id) == self.master);
-        master.is_some_and(|peer| !peer.attention.is_lost)
-    }
-
-    /// Probes the master, so that the FE learns early whether the master answers probes.
-    pub fn ask_master(&mut self, now: Instant) {
-        let master = self.peers.iter().position(|p| Some(p.id) == self.master);
-        if let Some(at) = master {
-            self.ask(now, at);
-        }
-    }
-
-    /// Probes the master before sending packets to it, if it was quiet.
-    pub(super) fn ask_quiet(&mut self, now: Instant, at: usize) {
-        if now >= self.peers[at].heard + QUIET_MAX {
-            self.ask(now, at);
-        }
-    }
-
-    /// Probes a CE, unless a probe is open.
-    fn ask(&mut self, now: Instant, at: usize) {
-        let peer = &mut self.peers[at];
-        if peer.link != Link::Associated || peer.attention.is_lost || peer.attention.due.is_some() {
-            return;
-        }
-        peer.attention.due = Some(now + ANSWER_MAX); // also if the queue is full
-        self.send_heartbeat(now, at, PROBE);
     }
 }

@@ -3,7 +3,7 @@
 use super::super::bytes::{Writer, u32_at};
 use super::super::error::{Place, WireError};
 use super::super::header::HEADER_LEN;
-use super::super::result::ResultCode;
+use super::super::result_code::ResultCode;
 use super::super::tlv::{HEAD_LEN, TlvKind, Tlvs};
 
 /// Length in bytes of a body that consists of one code.

@@ -2,7 +2,7 @@
 
 use super::super::error::{Place, WireError};
 use super::super::header::HEADER_LEN;
-use super::super::result::ResultCode;
+use super::super::result_code::ResultCode;
 
 /// The body of a Heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

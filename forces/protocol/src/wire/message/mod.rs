@@ -42,7 +42,7 @@ pub use selects::{Rule, Selects};
 use super::bytes::Writer;
 use super::error::{Place, WireError};
 use super::header::{Envelope, HEADER_LEN, IdKind, MESSAGE_LEN_MAX, MessageKind, View};
-use super::result::ResultCode;
+use super::result_code::ResultCode;
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

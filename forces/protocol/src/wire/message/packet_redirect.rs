@@ -4,7 +4,7 @@ use super::super::bytes::Writer;
 use super::super::error::{Place, WireError};
 use super::super::header::HEADER_LEN;
 use super::super::redirect::{Redirect, View};
-use super::super::result::ResultCode;
+use super::super::result_code::ResultCode;
 use super::super::tlv::{Tlv, TlvKind, Tlvs};
 
 const PART: &str = "Packet Redirect";

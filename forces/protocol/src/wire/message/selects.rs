@@ -8,7 +8,7 @@ use super::super::bytes::Writer;
 use super::super::error::{Place, WireError};
 use super::super::header::HEADER_LEN;
 use super::super::operation::OperationKind;
-use super::super::result::ResultCode;
+use super::super::result_code::ResultCode;
 use super::super::select::LfbSelect;
 use super::super::tlv::{TlvKind, Tlvs};
 

@@ -8,8 +8,8 @@ mod sections;
 use weir_base::{Bytes, Rate, Span, setting::Kind};
 use weir_channel::Schedule;
 
+use super::congestion::Congestion;
 use super::key::{Form, Key};
-use super::tcp::Congestion;
 
 pub use self::fpf::*;
 pub use self::link::*;

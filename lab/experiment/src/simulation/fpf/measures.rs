@@ -1,27 +1,28 @@
 //! The metrics of flexible packet forwarding.
 
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 
 use weir_path::fpf::edge::shaper::Books;
 use weir_path::fpf::process::ProcessorId;
 use weir_path::fpf::process::xor::REPAIRED;
 use weir_sim::{NodeId, Simulation};
 
-use super::super::build::World;
-use super::super::observe::Metrics;
+use crate::forwarding::Changed;
 use crate::forwarding::code::{decoding_routers, processors};
+use crate::results::Metrics;
 use crate::scenario::{Forwarding, Scenario, TrafficKind};
 
 /// Adds the rules of each router and of the edges, changes by events, and the copies that receivers got.
 pub(in crate::simulation) fn add_metrics(
     scenario: &Scenario,
-    world: &World,
+    simulation: &Simulation,
+    changed: &Mutex<Changed>,
     metrics: &mut Metrics,
 ) {
     if scenario.forwarding == Forwarding::default() {
         return;
     }
-    let fabric = world.simulation.fabric();
+    let fabric = simulation.fabric();
     let mut encapsulated = vec![0; scenario.forwarding.encapsulations.len()];
     let mut shaped = vec![Books::default(); encapsulated.len()];
     // Routers come before hosts in a topology, in the order of the scenario.
@@ -56,14 +57,14 @@ pub(in crate::simulation) fn add_metrics(
             insert("fpf_waiting_packets", books.waiting.packets);
         }
     }
-    add_processors(scenario, &world.simulation, metrics);
-    let changed = world.changed.lock().unwrap_or_else(PoisonError::into_inner);
+    add_processors(scenario, simulation, metrics);
+    let changed = changed.lock().unwrap_or_else(PoisonError::into_inner);
     metrics.insert("fpf_table_changes".to_owned(), changed.rows as f64);
     metrics.insert(
         "fpf_encapsulation_changes".to_owned(),
         changed.encapsulations as f64,
     );
-    add_copies(scenario, &world.simulation, metrics);
+    add_copies(scenario, simulation, metrics);
 }
 
 /// Adds the gauges of the caches and of the decoders, and the packets that all decoders of a router have repaired.

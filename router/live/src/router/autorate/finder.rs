@@ -4,14 +4,12 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwapOption;
-use weir_autorate::{Autorate, Probe, Sample};
+use weir_autorate::{Probe, Sample};
 use weir_base::{Instant, Rate, Span};
-use weir_lfb::auto_rate::AutoRate;
-use weir_lfb::class::rates::{Finding, State};
 use weir_path::round_trips::RoundTrip;
 
+use super::super::rates::{Found, Wanted};
 use super::super::running::Running;
-use super::Wanted;
 use crate::clock::{self, Waiter};
 use crate::echo::Prober;
 use crate::mutex::lock;
@@ -21,91 +19,11 @@ use crate::worker::Steering;
 const SMALL_CHANGE_GAP: Span = Span::from_millis(50);
 /// A small change is less than this share of the rate.
 const SMALL_CHANGE: f64 = 0.05;
-/// The limit of the machine's own packets follows a rate that has changed by more than this share.
-const ANNOUNCED_CHANGE: f64 = 0.2;
 /// Interval at which the interface is opened again while no answers come: its name may now belong to another interface,
 /// or its address may have changed. Longer than the law waits for an answer.
 const REOPEN: Span = Span::from_secs(3);
 /// Time between two queries for a port that does not exist.
 const ASK_AGAIN: Span = Span::from_millis(100);
-
-/// Everything known about a port's rate. A reader stops the thread for as long as it holds the lock.
-pub(super) struct Found {
-    law: Autorate,
-    /// The rate that determines the limit on the machine's own packets.
-    pub(super) announced: Rate,
-    refused: u64,
-    trouble: Option<String>,
-    /// Answers that earlier laws did not recognise.
-    strange: u64,
-}
-
-impl Found {
-    /// The state before the first answer.
-    pub(super) fn new(auto: &AutoRate) -> Self {
-        Self {
-            law: Autorate::new(auto.params.clone(), clock::now(), 0),
-            announced: auto.params.base,
-            refused: 0,
-            trouble: None,
-            strange: 0,
-        }
-    }
-
-    /// The state, for an operator.
-    pub(super) fn report(&self, port: &str, auto: &AutoRate) -> Finding {
-        Finding {
-            port: port.to_owned(),
-            auto: auto.clone(),
-            state: State::of(&self.law),
-            reflectors: self.law.reflectors().collect(),
-            traffic: auto.by_traffic.then(|| self.law.traffic()),
-            strange: self.strange + self.law.strange(),
-            refused: self.refused,
-            trouble: self.trouble.clone(),
-        }
-    }
-
-    /// Replaces the law by a new one, for other reflectors or another use of traffic.
-    fn renew(&mut self, auto: &AutoRate, sent: u64) {
-        self.strange += self.law.strange();
-        self.law = Autorate::new(auto.params.clone(), clock::now(), sent);
-    }
-
-    /// Whether the limit on the machine's own packets must follow now.
-    fn announce(&mut self) -> bool {
-        let (found, announced) = (self.law.found(), self.announced);
-        let change = found.as_bps() as f64 / announced.as_bps() as f64 - 1.0;
-        let follow = change.abs() > ANNOUNCED_CHANGE;
-        if follow {
-            self.announced = found;
-        }
-        follow
-    }
-
-    /// Records the outcome of sending a probe; logs a failure that differs from the previous outcome, and the end of
-    /// failures.
-    fn note(&mut self, port: &str, outcome: io::Result<()>) {
-        let trouble = outcome.err().map(|error| match error.kind() {
-            io::ErrorKind::PermissionDenied => format!(
-                "{error}; a rule of this machine blocks the probes: list the reflectors in IPAddressAllow= of \
-                 weir.service"
-            ),
-            _ => error.to_string(),
-        });
-        self.refused += u64::from(trouble.is_some());
-        match &trouble {
-            Some(why) if self.trouble != trouble => {
-                tracing::warn!(port, why, "cannot send rate probes");
-            }
-            None if self.trouble.is_some() => {
-                tracing::info!(port, "sending rate probes works again");
-            }
-            _ => {}
-        }
-        self.trouble = trouble;
-    }
-}
 
 /// Finds the rate of one port.
 pub(super) struct Finder {

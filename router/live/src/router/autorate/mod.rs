@@ -17,61 +17,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use arc_swap::ArcSwapOption;
-use weir_base::Rate;
 use weir_element::InForce;
-use weir_lfb::auto_rate::AutoRate;
-use weir_lfb::class::rates::Finding;
 
-use self::finder::{Finder, Found};
+use self::finder::Finder;
+use super::rates::{Finders, Found, Started, Wanted};
 use super::running::Running;
 use crate::mutex::lock;
 
-/// A port that must find its rate, per the active plan.
-#[derive(Clone, Debug, PartialEq)]
-struct Wanted {
-    port: String,
-    interface: String,
-    auto: Arc<AutoRate>,
-}
-
-/// A thread that finds the rate of a port. It ends after this value is dropped.
-struct Started {
-    wanted: Arc<ArcSwapOption<Wanted>>,
-    found: Arc<Mutex<Found>>,
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        self.wanted.store(None);
-    }
-}
-
-/// The ports that find their rate, by name.
-#[derive(Default)]
-pub(super) struct Finders(Mutex<BTreeMap<String, Started>>);
-
 impl Finders {
-    /// The rate that determines the limit on the machine's own packets at a port; `None` if the port does not find its
-    /// rate.
-    pub(super) fn rate(&self, port: &str) -> Option<Rate> {
-        let finders = lock(&self.0);
-        finders
-            .get(port)
-            .map(|finder| lock(&finder.found).announced)
-    }
-
-    /// The state of each port.
-    pub(super) fn report(&self) -> Vec<Finding> {
-        let finders = lock(&self.0);
-        let each = finders.values();
-        each.filter_map(|finder| {
-            let wanted = finder.wanted.load_full()?;
-            let found = lock(&finder.found);
-            Some(found.report(&wanted.port, &wanted.auto))
-        })
-        .collect()
-    }
-
     /// Ends all threads.
     fn end(&self) {
         lock(&self.0).clear();

@@ -1,0 +1,33 @@
+//! The inputs of the task that owns the control element.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use weir_ce::contract::{Answer, Member, Refusal, Request, StoreTicket};
+use weir_ce::controller::{CommandId, Sample};
+use weir_ce::path::NetworkPlan;
+use weir_model::{Class, Value};
+use weir_protocol::session::ce::LinkId;
+use weir_protocol::wire::Id;
+
+use crate::tml::Link;
+
+#[derive(Debug)]
+pub(super) enum Input {
+    Request(Request, oneshot::Sender<Result<Answer, Refusal>>),
+    Table(&'static Class, oneshot::Sender<Value>),
+    Members(Vec<Member>, BTreeSet<Id>, Option<NetworkPlan>),
+    Opened(String, Link),
+    Message(LinkId, Vec<u8>),
+    Ended(LinkId),
+    Writable(LinkId),
+    Stored(StoreTicket, Result<(), String>),
+    Sampled(CommandId, Samples),
+    /// A frame from the kernel at the TAP device of this name.
+    Frame(String, Vec<u8>),
+    Deaf(String),
+}
+
+/// Samples by port, or the reason for their absence.
+pub(super) type Samples = Result<Vec<(Arc<str>, Sample)>, String>;

@@ -1,0 +1,217 @@
+//! Checks a scenario: every name must resolve, every value must be within its range.
+
+mod forwarding;
+
+use std::collections::HashSet;
+
+use weir_base::setting::{Scalar, did_you_mean, nearest};
+
+use super::ScenarioError;
+use super::checked::{HostGroup, Scenario};
+use super::controller::Controller;
+use super::discipline::Discipline;
+use super::forwarding::Forwarding;
+use super::key::{Key, SAME};
+use super::link::{Direction, Link, Medium};
+use super::parameters::*;
+use super::raw::{Node, Value};
+use super::reader::Section;
+use super::source::Files;
+use super::traffic::Traffic;
+
+/// The sections that [`Scenario::check`] reads.
+const SECTION_NAMES: &[&str] = &[
+    "router",
+    "host",
+    "link",
+    "traffic",
+    "controller",
+    "domain",
+    "path",
+    "encapsulation",
+    "event",
+];
+
+impl Scenario {
+    /// Checks a file's tree, from which `variant` and `sweep` must have been removed; `files` reads the files that it
+    /// names.
+    pub fn check(tree: &Node, files: &Files) -> Result<Self, ScenarioError> {
+        let top = Section::new("", tree)?;
+        let scenario = Self {
+            title: top.required_text(&TITLE)?,
+            about: top.text(&ABOUT)?.unwrap_or_default(),
+            duration: top.span(&DURATION)?,
+            warm_up: top.span(&WARM_UP)?,
+            seed: top.count(&SEED)?,
+            runs: top.count(&RUNS)?,
+            sample: top.span(&SAMPLE)?,
+            watch: top.names(&WATCH)?,
+            uses_forces: top.word(&CONTROL)? == "forces",
+            routers: check_routers(&top)?,
+            hosts: check_hosts(&top)?,
+            links: Vec::new(),
+            traffic: Vec::new(),
+            controllers: Vec::new(),
+            forwarding: Forwarding::default(),
+        };
+        if scenario.sample > scenario.duration {
+            return Err(top.error("sample", "must not be longer than `duration`"));
+        }
+        if scenario.warm_up >= scenario.duration {
+            return Err(top.error("warm_up", "must be shorter than `duration`"));
+        }
+        scenario.check_names(&top)?;
+        let links = top.sections("link")?.into_iter();
+        let links = links.map(|(name, section)| scenario.check_link(name, section, files));
+        let links: Vec<Link> = links.collect::<Result<_, _>>()?;
+        scenario.check_watch(&top, &links)?;
+        let traffic = top.sections("traffic")?.into_iter();
+        let traffic = traffic.map(|(name, section)| scenario.check_traffic(name, section));
+        let traffic: Vec<_> = traffic.collect::<Result<_, _>>()?;
+        let wires =
+            |link: &Link| -> usize { link.ends.iter().map(|end| scenario.count(end)).product() };
+        let controllers = Controller::check_all(top.sections("controller")?, &links, &wires)?;
+        let mut scenario = Self {
+            links,
+            traffic,
+            controllers,
+            ..scenario
+        };
+        scenario.forwarding = Forwarding::check(&top, &scenario)?;
+        let origin = top.origin();
+        top.finish_with(&[TOP], SECTION_NAMES)?;
+        if scenario.hosts.is_empty() && scenario.routers.is_empty() {
+            let why =
+                "no nodes: add [host.NAME] and [router.NAME] sections, and links between them";
+            return Err(ScenarioError::new(origin, why.to_owned()));
+        }
+        Ok(scenario)
+    }
+
+    fn check_watch(&self, top: &Section<'_>, links: &[Link]) -> Result<(), ScenarioError> {
+        let names = || links.iter().map(|l| l.name.as_str());
+        for wanted in self.watch.iter().flatten() {
+            if !names().any(|name| name == wanted) {
+                let near = did_you_mean(nearest(wanted, names()));
+                let why = format!("names the unknown link \"{wanted}\"{near}");
+                return Err(top.error("watch", why));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_names(&self, top: &Section<'_>) -> Result<(), ScenarioError> {
+        let mut seen = HashSet::new();
+        let hosts = self.hosts.iter().flat_map(HostGroup::members);
+        for name in self.routers.iter().cloned().chain(hosts) {
+            if !seen.insert(name.clone()) {
+                let why = format!("duplicate node name `{name}`");
+                return Err(ScenarioError::new(top.origin(), why));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_link(
+        &self,
+        name: String,
+        section: Section<'_>,
+        files: &Files,
+    ) -> Result<Link, ScenarioError> {
+        let ends = self.check_ends(&section)?;
+        let discipline = Discipline::check(&section, &DISCIPLINE)?;
+        let is_same = section
+            .find(&REVERSE_DISCIPLINE)
+            .is_some_and(|node| node.value == Value::Scalar(Scalar::Text(SAME.to_owned())));
+        let link = Link {
+            name,
+            ends,
+            directions: Direction::check_both(&section, files)?,
+            framing: section.framing(&FRAMING)?,
+            medium: match section.word(&MEDIUM)? {
+                "vlan" => Medium::Vlan,
+                "gre" => Medium::Gre,
+                _ => Medium::Ethernet,
+            },
+            reverse_discipline: match is_same {
+                true => discipline.clone(),
+                false => Discipline::check(&section, &REVERSE_DISCIPLINE)?,
+            },
+            discipline,
+        };
+        section.finish(&[LINK])?;
+        Ok(link)
+    }
+
+    fn check_ends(&self, section: &Section<'_>) -> Result<[String; 2], ScenarioError> {
+        let wrong = || section.error("ends", "must be two names: [\"NODE\", \"NODE\"]");
+        let names = section.names(&ENDS)?.ok_or_else(wrong)?;
+        let ends: [String; 2] = names.try_into().map_err(|_| wrong())?;
+        for end in &ends {
+            self.known(section, "ends", end)?;
+        }
+        if ends[0] == ends[1] || ends.iter().all(|end| self.count(end) > 1) {
+            return Err(section.error(
+                "ends",
+                "must name two different nodes, of which at most one is a group of hosts",
+            ));
+        }
+        Ok(ends)
+    }
+
+    fn known(&self, section: &Section<'_>, key: &str, name: &str) -> Result<(), ScenarioError> {
+        let groups = self.hosts.iter().map(|h| h.name.as_str());
+        let names: Vec<&str> = self
+            .routers
+            .iter()
+            .map(String::as_str)
+            .chain(groups)
+            .collect();
+        if names.contains(&name) {
+            return Ok(());
+        }
+        let near = did_you_mean(nearest(name, names.into_iter()));
+        let why = format!("names the unknown router or host \"{name}\"{near}");
+        Err(section.error(key, why))
+    }
+
+    fn check_traffic(&self, name: String, section: Section<'_>) -> Result<Traffic, ScenarioError> {
+        let host = |key: &'static Key| {
+            let host = section.required_text(key)?;
+            self.known(&section, key.name, &host)?;
+            match self.group(&host) {
+                Some(_) => Ok(host),
+                None => Err(section.error(key.name, "must be a host, not a router")),
+            }
+        };
+        let (from, to) = (host(&FROM)?, host(&TO)?);
+        if from == to {
+            return Err(section.error("to", "must differ from `from`"));
+        }
+        let [senders, receivers] = [&from, &to].map(|name| self.count(name));
+        if senders > 1 && receivers > 1 && receivers != senders {
+            let why = "must be one host, or have as many hosts as `from` (each host then has its own peer), or `from` \
+                       must be one host (which then sends to each)";
+            return Err(section.error("to", why));
+        }
+        let pairs = senders.max(receivers) as u32;
+        Traffic::check(name, section, (from, to), pairs, self.duration)
+    }
+}
+
+fn check_routers(top: &Section<'_>) -> Result<Vec<String>, ScenarioError> {
+    let routers = top.sections("router")?.into_iter();
+    routers
+        .map(|(name, section)| section.finish(&[]).map(|()| name))
+        .collect()
+}
+
+fn check_hosts(top: &Section<'_>) -> Result<Vec<HostGroup>, ScenarioError> {
+    let hosts = top.sections("host")?.into_iter();
+    let host = |(name, section): (String, Section<'_>)| {
+        let count = section.count(&COUNT)? as u32;
+        section.finish(&[HOST])?;
+        Ok(HostGroup { name, count })
+    };
+    hosts.map(host).collect()
+}
