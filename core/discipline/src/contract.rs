@@ -1,10 +1,15 @@
 //! The contract between every discipline and the port that drives it.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use weir_base::gauge::Gauge;
 use weir_base::setting::{Parameter, SettingError, Settings};
 use weir_base::{Framing, Instant, Rate, Span, Streams, Tally};
 use weir_packet::{Class, Discarded, Fates, FlowKey, KeyKind, Keys, Packet};
 
+use crate::params::Parameters;
+use crate::spec::{Checked, Erased};
 use crate::waiting::Waiting;
 
 /// The context of each call: the time, the flow keys, the counters.
@@ -68,7 +73,7 @@ impl Ready {
 /// - Packets of one flow leave in order of arrival, unless the manual page says otherwise.
 /// - A call takes time independent of the number of flows, up to a constant that the file names.
 /// - Memory is bounded by the parameters, whatever the number of flows.
-pub trait Discipline: Send {
+pub trait Discipline: Any + Send {
     /// Offers a packet. Other packets may be dropped to make room for it.
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission;
 
@@ -105,10 +110,6 @@ pub trait Discipline: Send {
     /// calls this before the first packet and at each change.
     fn set_framing(&mut self, _framing: Framing) {}
 
-    /// Applies new settings, which the discipline's own [`Kind`] has accepted, and keeps the state: lists,
-    /// tokens, tags. Packets in excess of a lower limit leave normally; this call drops none.
-    fn reconfigure(&mut self, settings: &Settings, now: Instant);
-
     /// Hands over all held packets without dropping or marking any, for a change to another kind.
     fn drain(&mut self, out: &mut dyn FnMut(Packet));
 
@@ -129,6 +130,39 @@ pub trait Discipline: Send {
     /// Reports waiting packets, in at most [`REPORTS_MAX`](crate::waiting::REPORTS_MAX) reports; nothing if the
     /// discipline cannot attribute them to flows.
     fn waiting(&self, _report: &mut dyn FnMut(Waiting<'_>)) {}
+}
+
+/// A discipline with its manual page and its parameters. Each discipline's file implements it, and
+/// [`KINDS`](crate::KINDS) lists it.
+pub trait Configured: Discipline + Sized {
+    /// The parameters.
+    type Params: Parameters;
+    /// The manual page.
+    const MANUAL: Manual;
+    /// Whether the discipline stores flow keys, which [`Discipline::flows`] reports.
+    const KNOWS_FLOWS: bool = false;
+
+    /// Maximum packets that the discipline holds with these parameters, or an error if they contradict each other.
+    fn limit(params: &Self::Params) -> Result<usize, SettingError>;
+
+    /// Builds an empty discipline, and allocates all memory that it will ever use. Each user of randomness owns a
+    /// stream below these streams.
+    fn build(params: Self::Params, now: Instant, streams: &Streams) -> Self;
+
+    /// Applies other parameters, and keeps the state: lists, tokens, tags. Packets in excess of a lower limit leave
+    /// normally; this call drops none.
+    fn change(&mut self, params: Self::Params, now: Instant);
+}
+
+/// Applies parameters to a discipline of their kind; `false` if it is of another kind.
+pub(crate) fn apply<D: Configured>(
+    discipline: &mut dyn Discipline,
+    params: &D::Params,
+    now: Instant,
+) -> bool {
+    let discipline: &mut dyn Any = discipline;
+    let of_kind = discipline.downcast_mut::<D>();
+    of_kind.map(|d| d.change(params.clone(), now)).is_some()
 }
 
 /// State of one flow, which shows an operator why the flow is treated as it is.
@@ -202,25 +236,24 @@ impl FlowStanding {
     }
 }
 
-/// A kind of discipline: its manual page, and how it is checked and built. Each discipline's file
-/// declares its own.
+/// A kind of discipline: its manual page, and how its settings are checked.
 pub struct Kind {
     /// The manual page.
     pub manual: Manual,
     /// Whether the discipline stores flow keys, which [`Discipline::flows`] reports.
     pub knows_flows: bool,
-    /// Maximum packets that the discipline holds with these settings, or an error if they contradict each other.
-    pub limit: fn(&Settings) -> Result<usize, SettingError>,
-    /// Builds an empty discipline from settings that `limit` accepts. Each user of randomness owns a
-    /// stream below these streams.
-    pub build: fn(&Settings, Instant, &Streams) -> Box<dyn Discipline>,
+    /// Checks settings that are in their ranges.
+    pub(crate) check: fn(&Settings) -> Result<Arc<dyn Erased>, SettingError>,
 }
 
-/// The parameters of settings that [`Kind::limit`] has accepted.
-pub(crate) fn accepted<P>(params: Result<P, SettingError>) -> P {
-    match params {
-        Ok(params) => params,
-        Err(error) => unreachable!("checked before: {error}"),
+impl Kind {
+    /// The kind of the discipline `D`.
+    pub(crate) const fn of<D: Configured>() -> Self {
+        Self {
+            manual: D::MANUAL,
+            knows_flows: D::KNOWS_FLOWS,
+            check: |settings| Ok(Arc::new(Checked::<D>::new(settings)?)),
+        }
     }
 }
 

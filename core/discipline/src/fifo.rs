@@ -9,11 +9,12 @@
 use std::collections::VecDeque;
 
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::{Kind, Parameter, Settings};
-use weir_base::{Instant, Tally};
+use weir_base::setting::{Kind, Parameter, SettingError};
+use weir_base::{Instant, Streams, Tally};
 use weir_packet::{Packet, Reason};
 
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
+use crate::params::{Parameters, params};
 use crate::waiting::{self, Waiting};
 
 /// The manual page.
@@ -32,16 +33,8 @@ Mbit/s, 1.2 s at 10 Mbit/s. Set fewer on a slow link.
 
 An attacker who fills the link fills the queue: everybody else loses in proportion, and waits
 behind a full queue. Use it as the baseline, not under attack.",
-    parameters: &[LIMIT.id(1)],
+    parameters: Params::TABLE,
     gauges: &[Gauge::counter(101, "full", Unit::Packets, "packets dropped because the queue was full")],
-};
-
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings).limit),
-    build: |settings, _, _| Box::new(Fifo::new(Params::new(settings))),
 };
 
 /// The `limit` parameter, which most disciplines have.
@@ -52,19 +45,12 @@ pub const LIMIT: Parameter = Parameter::new(
     "maximum packets held",
 );
 
-/// Parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// Maximum packets held.
-    pub limit: usize,
-}
-
-impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Self {
-        Self {
-            limit: settings.count("limit") as usize,
-        }
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Params {
+        /// Maximum packets held.
+        pub limit: usize = LIMIT.id(1),
     }
 }
 
@@ -87,9 +73,24 @@ pub struct Fifo {
 }
 
 impl Fifo {
+    /// Whether nothing is queued.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+}
+
+impl Configured for Fifo {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn limit(params: &Params) -> Result<usize, SettingError> {
+        Ok(params.limit)
+    }
+
     /// An empty queue with memory for a few packets, because most queues of a large network never hold
     /// more. When more packets wait, it allocates memory for `limit` packets at once.
-    pub fn new(params: Params) -> Self {
+    fn build(params: Params, _now: Instant, _streams: &Streams) -> Self {
         Self {
             queue: VecDeque::with_capacity(params.limit.min(FEW)),
             params,
@@ -98,14 +99,7 @@ impl Fifo {
         }
     }
 
-    /// Whether nothing is queued.
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
-    }
-
-    /// Applies other parameters; keeps the state.
-    pub(crate) fn change(&mut self, params: Params) {
+    fn change(&mut self, params: Params, _now: Instant) {
         self.params = params;
     }
 }
@@ -154,10 +148,6 @@ impl Discipline for Fifo {
         self.queue.shrink_to(FEW);
     }
 
-    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
-        self.change(Params::new(settings));
-    }
-
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
         self.backlog = Tally::ZERO;
         self.queue.drain(..).for_each(out);
@@ -175,7 +165,7 @@ impl Discipline for Fifo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::Ready;
+    use crate::rig::built;
     use weir_packet::{Fates, Keys, Slot};
 
     #[test]
@@ -188,7 +178,7 @@ mod tests {
             fates: &mut fates,
             heavy: false,
         };
-        let mut fifo = Fifo::new(Params { limit: 2 });
+        let mut fifo: Fifo = built(Params { limit: 2 });
         let packet = |n| Packet::new(n, Slot(n as u32), 100, Instant::ZERO);
         assert_eq!(fifo.enqueue(&mut cx, packet(0)), Admission::Queued);
         assert_eq!(fifo.enqueue(&mut cx, packet(1)), Admission::Queued);

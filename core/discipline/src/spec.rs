@@ -1,21 +1,59 @@
 //! A discipline's configuration, checked: building from it cannot fail.
 
+use std::any::Any;
 use std::fmt;
+use std::sync::Arc;
 
 use weir_base::setting::{Scalar, SettingError, Settings, nearest};
 use weir_base::{Instant, Streams};
 use weir_packet::Queue;
 
 use crate::KINDS;
-use crate::contract::{Discipline, Kind, Manual};
-use crate::fair::class_weights;
+use crate::contract::{Configured, Discipline, Kind, Manual, apply};
+use crate::fair::class_weights::ClassWeights;
+use crate::params::Parameters;
 
 /// A kind of discipline with its settings.
 #[derive(Clone)]
 pub struct Spec {
     kind: &'static Kind,
     settings: Settings,
+    checked: Arc<dyn Erased>,
+}
+
+/// The parameters of the discipline `D`, checked.
+pub(crate) struct Checked<D: Configured> {
+    params: D::Params,
     limit: usize,
+}
+
+impl<D: Configured> Checked<D> {
+    pub(crate) fn new(settings: &Settings) -> Result<Self, SettingError> {
+        let params = D::Params::read(settings)?;
+        let limit = D::limit(&params)?;
+        Ok(Self { params, limit })
+    }
+}
+
+/// The parameters of any discipline, checked.
+pub(crate) trait Erased: Any + Send + Sync {
+    fn limit(&self) -> usize;
+    fn build(&self, now: Instant, streams: &Streams) -> Box<dyn Discipline>;
+    fn apply(&self, discipline: &mut dyn Discipline, now: Instant) -> bool;
+}
+
+impl<D: Configured> Erased for Checked<D> {
+    fn limit(&self) -> usize {
+        self.limit
+    }
+
+    fn build(&self, now: Instant, streams: &Streams) -> Box<dyn Discipline> {
+        Box::new(D::build(self.params.clone(), now, streams))
+    }
+
+    fn apply(&self, discipline: &mut dyn Discipline, now: Instant) -> bool {
+        apply::<D>(discipline, &self.params, now)
+    }
 }
 
 /// Why a discipline's configuration was refused.
@@ -101,17 +139,14 @@ impl Spec {
 
     /// Whether the discipline has a separate queue for packets that a forwarding rule assigns to `queue`.
     pub fn has_queue(&self, queue: Queue) -> bool {
-        let params = match self.kind.manual.name == class_weights::MANUAL.name {
-            true => class_weights::Params::new(&self.settings).ok(),
-            false => None,
-        };
+        let params = self.params::<ClassWeights>();
         params.is_some_and(|params| params.classes.have(queue))
     }
 
     fn of(kind: &'static Kind, settings: Settings) -> Result<Self, SpecError> {
         Ok(Self {
             kind,
-            limit: (kind.limit)(&settings)?,
+            checked: (kind.check)(&settings)?,
             settings,
         })
     }
@@ -138,12 +173,23 @@ impl Spec {
 
     /// Maximum packets that the discipline holds; the sum over all ports must fit in the pool.
     pub fn limit(&self) -> usize {
-        self.limit
+        self.checked.limit()
+    }
+
+    /// The parameters, if they are of the discipline `D`.
+    pub fn params<D: Configured>(&self) -> Option<&D::Params> {
+        let checked: &dyn Any = &*self.checked;
+        checked.downcast_ref().map(|of: &Checked<D>| &of.params)
     }
 
     /// Builds the discipline, empty. Each user of randomness owns a stream below `streams`.
     pub fn build(&self, now: Instant, streams: &Streams) -> Box<dyn Discipline> {
-        (self.kind.build)(&self.settings, now, streams)
+        self.checked.build(now, streams)
+    }
+
+    /// Applies the parameters to a discipline of their kind, which keeps its state; `false` if it is of another kind.
+    pub fn apply(&self, discipline: &mut dyn Discipline, now: Instant) -> bool {
+        self.checked.apply(discipline, now)
     }
 }
 

@@ -11,14 +11,15 @@
 //! ITC 2005; definition of streaming flows: Domzal et al., Int. J. Communication Systems 2015, section 2.
 
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::Settings;
-use weir_base::{Instant, Rate, Tally};
+use weir_base::setting::SettingError;
+use weir_base::{Instant, Rate, Streams, Tally};
 use weir_packet::{Class, KeyKind, Packet, Reason};
 
 use crate::admission::active::ActiveFlows;
 use crate::admission::scheduler::{GAUGES, Idle, MTU, Scheduler, Sums};
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
 use crate::fifo::LIMIT;
+use crate::params::{Parameters, params};
 use crate::parts::bins::QUANTUM;
 use crate::parts::link_rate::{LinkRate, RATE};
 use crate::waiting::Waiting;
@@ -62,7 +63,7 @@ An attacker whose flows each have at most one `mtu` waiting is in front of every
 new address on each packet, it has the link to itself. That is what admission control is for. With one flow
 it gets one share, and an `mtu` at priority after each time that its own queue ran empty. Flows are
 identified by the whole keyed hash: there are no buckets to aim at.",
-    parameters: &[QUANTUM.id(1), MTU.id(2), RATE.id(3), LIMIT.id(4)],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::counter(101, "longest_flow", Unit::Packets, "packets that the longest own queue lost to make room"),
         Gauge::counter(102, "full", Unit::Packets, "packets dropped because the queue was full of priority packets"),
@@ -74,36 +75,18 @@ identified by the whole keyed hash: there are no buckets to aim at.",
     ],
 };
 
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings).limit),
-    build: |settings, now, _| Box::new(Pdrr::new(Params::new(settings), now)),
-};
-
-/// Parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// Bytes of a flow in a round.
-    pub quantum_bytes: u64,
-    /// Bytes that a streaming flow may have waiting.
-    pub mtu_bytes: u64,
-    /// Rate of the link; zero to use the port's.
-    pub rate: Rate,
-    /// Maximum packets held.
-    pub limit: usize,
-}
-
-impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Self {
-        Self {
-            quantum_bytes: settings.bytes("quantum"),
-            mtu_bytes: settings.bytes("mtu"),
-            rate: settings.rate("rate"),
-            limit: settings.count("limit") as usize,
-        }
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Params {
+        /// Bytes of a flow in a round.
+        pub quantum_bytes: u64 = QUANTUM.id(1),
+        /// Bytes that a streaming flow may have waiting.
+        pub mtu_bytes: u64 = MTU.id(2),
+        /// Rate of the link; zero to use the port's.
+        pub rate: Rate = RATE.id(3),
+        /// Maximum packets held.
+        pub limit: usize = LIMIT.id(4),
     }
 }
 
@@ -134,8 +117,8 @@ pub struct Pdrr {
 }
 
 impl Pdrr {
-    /// Empty queues at `now`. All memory that they will ever use is allocated now.
-    pub fn new(params: Params, now: Instant) -> Self {
+    /// Empty queues at `now`.
+    pub(crate) fn new(params: Params, now: Instant) -> Self {
         let link_rate = LinkRate::of(params.rate);
         Self {
             link_rate,
@@ -147,14 +130,6 @@ impl Pdrr {
             fair_bytes: 0,
             params,
         }
-    }
-
-    /// Applies other parameters; keeps the state.
-    fn change(&mut self, params: Params) {
-        self.flows.reserve(params.limit);
-        self.link_rate.given = params.rate;
-        self.params = params;
-        self.idle.set_rate(self.link_rate.get());
     }
 
     fn room(&self) -> bool {
@@ -203,6 +178,26 @@ impl Scheduler for Pdrr {
             fair_bytes: self.fair_bytes as f64,
             idle: self.idle.until(now),
         }
+    }
+}
+
+impl Configured for Pdrr {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn limit(params: &Params) -> Result<usize, SettingError> {
+        Ok(params.limit)
+    }
+
+    fn build(params: Params, now: Instant, _streams: &Streams) -> Self {
+        Self::new(params, now)
+    }
+
+    fn change(&mut self, params: Params, _now: Instant) {
+        self.flows.reserve(params.limit);
+        self.link_rate.given = params.rate;
+        self.params = params;
+        self.idle.set_rate(self.link_rate.get());
     }
 }
 
@@ -263,10 +258,6 @@ impl Discipline for Pdrr {
         self.idle.set_rate(self.link_rate.get());
     }
 
-    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
-        self.change(Params::new(settings));
-    }
-
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
         std::iter::from_fn(|| self.next()).for_each(out);
     }
@@ -285,7 +276,7 @@ impl Discipline for Pdrr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::{Rig, gauge};
+    use crate::rig::{Rig, built, gauge};
     use proptest::prelude::*;
     use std::collections::VecDeque;
     use weir_base::Span;
@@ -300,7 +291,7 @@ mod tests {
     }
 
     fn pdrr(params: Params) -> Pdrr {
-        Pdrr::new(params, Instant::ZERO)
+        built(params)
     }
 
     fn ids(rig: &mut Rig, pdrr: &mut Pdrr) -> Vec<u64> {

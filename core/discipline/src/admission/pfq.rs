@@ -10,15 +10,16 @@
 //! control", HPSR 2004; the class of a packet as in Domzal et al., 2015, section 2.1.
 
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::Settings;
-use weir_base::{Instant, Rate, Tally};
+use weir_base::setting::SettingError;
+use weir_base::{Instant, Rate, Streams, Tally};
 use weir_packet::{Class, KeyKind, Packet, Reason};
 
 use crate::admission::active::ActiveFlows;
 use crate::admission::ranking::Ranking;
 use crate::admission::scheduler::{GAUGES, Idle, MTU, Scheduler, Sums};
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
 use crate::fifo::LIMIT;
+use crate::params::{Parameters, params};
 use crate::parts::link_rate::{LinkRate, RATE};
 use crate::waiting::Waiting;
 
@@ -61,7 +62,7 @@ its tag when a new flow needs its place.
 An attacker whose flows each have at most one `mtu` waiting is in front of everybody: with enough flows, or
 a new address on each packet, it has the link to itself. That is what admission control is for. With one
 flow it gets one share. Flows are identified by the whole keyed hash: there are no buckets to aim at.",
-    parameters: &[MTU.id(1), RATE.id(2), LIMIT.id(3)],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::counter(101, "longest_flow", Unit::Packets, "packets that the flow with most waiting lost to make room"),
         Gauge::counter(102, "full", Unit::Packets, "packets dropped because the queue was full of priority packets"),
@@ -74,33 +75,16 @@ flow it gets one share. Flows are identified by the whole keyed hash: there are 
     ],
 };
 
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings).limit),
-    build: |settings, now, _| Box::new(Pfq::new(Params::new(settings), now)),
-};
-
-/// Parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// Bytes that a streaming flow may have waiting.
-    pub mtu_bytes: u64,
-    /// Rate of the link; zero to use the port's.
-    pub rate: Rate,
-    /// Maximum packets held.
-    pub limit: usize,
-}
-
-impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Self {
-        Self {
-            mtu_bytes: settings.bytes("mtu"),
-            rate: settings.rate("rate"),
-            limit: settings.count("limit") as usize,
-        }
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Params {
+        /// Bytes that a streaming flow may have waiting.
+        pub mtu_bytes: u64 = MTU.id(1),
+        /// Rate of the link; zero to use the port's.
+        pub rate: Rate = RATE.id(2),
+        /// Maximum packets held.
+        pub limit: usize = LIMIT.id(3),
     }
 }
 
@@ -128,8 +112,8 @@ pub struct Pfq {
 }
 
 impl Pfq {
-    /// An empty queue at `now`. All memory that it will ever use is allocated now.
-    pub fn new(params: Params, now: Instant) -> Self {
+    /// An empty queue at `now`.
+    pub(crate) fn new(params: Params, now: Instant) -> Self {
         let link_rate = LinkRate::of(params.rate);
         Self {
             link_rate,
@@ -140,15 +124,6 @@ impl Pfq {
             idle: Idle::new(now, link_rate.get()),
             params,
         }
-    }
-
-    /// Applies other parameters; keeps the state.
-    fn change(&mut self, params: Params) {
-        self.flows.reserve(params.limit);
-        self.ranking.reserve(params.limit);
-        self.link_rate.given = params.rate;
-        self.params = params;
-        self.idle.set_rate(self.link_rate.get());
     }
 
     fn room(&self) -> bool {
@@ -201,6 +176,27 @@ impl Scheduler for Pfq {
             fair_bytes: self.virtual_time as f64,
             idle: self.idle.until(now),
         }
+    }
+}
+
+impl Configured for Pfq {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn limit(params: &Params) -> Result<usize, SettingError> {
+        Ok(params.limit)
+    }
+
+    fn build(params: Params, now: Instant, _streams: &Streams) -> Self {
+        Self::new(params, now)
+    }
+
+    fn change(&mut self, params: Params, _now: Instant) {
+        self.flows.reserve(params.limit);
+        self.ranking.reserve(params.limit);
+        self.link_rate.given = params.rate;
+        self.params = params;
+        self.idle.set_rate(self.link_rate.get());
     }
 }
 
@@ -272,10 +268,6 @@ impl Discipline for Pfq {
         self.idle.set_rate(self.link_rate.get());
     }
 
-    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
-        self.change(Params::new(settings));
-    }
-
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
         std::iter::from_fn(|| self.next()).for_each(out);
     }
@@ -294,7 +286,7 @@ impl Discipline for Pfq {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::{Rig, gauge};
+    use crate::rig::{Rig, built, gauge};
     use proptest::prelude::*;
     use weir_base::Span;
 
@@ -307,7 +299,7 @@ mod tests {
     }
 
     fn pfq(params: Params) -> Pfq {
-        Pfq::new(params, Instant::ZERO)
+        built(params)
     }
 
     fn ids(rig: &mut Rig, pfq: &mut Pfq) -> Vec<u64> {
@@ -403,10 +395,11 @@ mod tests {
                 rig.take(&mut pfq);
             }
         }
-        pfq.change(Params {
+        let fewer = Params {
             limit: 40,
             ..params()
-        });
+        };
+        pfq.change(fewer, rig.now);
         for flow in 0..50 {
             rig.offer(&mut pfq, flow, 700);
         }

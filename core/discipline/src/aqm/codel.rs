@@ -14,12 +14,13 @@
 use std::collections::VecDeque;
 
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::{Kind, Parameter, SettingError, Settings};
-use weir_base::{Instant, Span, Tally};
+use weir_base::setting::{Kind, Parameter, SettingError};
+use weir_base::{Instant, Span, Streams, Tally};
 use weir_packet::{Class, MarkReason, Packet, Reason};
 
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
 use crate::fifo::LIMIT;
+use crate::params::{Parameters, params};
 use crate::waiting::{self, Waiting};
 
 /// The manual page.
@@ -49,7 +50,7 @@ is marked instead of dropped (the RFC leaves it to the implementer; this is what
 An attacker who does not react to drops is hardly stopped: the drop rate grows with the square root
 of the drops only, so the queue fills up to its limit, and everybody waits in it. Use a discipline
 with flow queues instead.",
-    parameters: &[TARGET.id(1), INTERVAL.id(2), ECN.id(3), LIMIT.id(4)],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::counter(101, "full", Unit::Packets, "packets dropped because the queue was full"),
         Gauge::counter(102, "dropped", Unit::Packets, "packets dropped by the control law"),
@@ -57,14 +58,6 @@ with flow queues instead.",
         Gauge::level(104, "count", Unit::Packets, "drops since the dropping state was entered"),
         Gauge::level(105, "dropping", Unit::One, "1 in the dropping state, else 0"),
     ],
-};
-
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings)?.limit),
-    build: |settings, _, _| Box::new(Codel::new(accepted(Params::new(settings)))),
 };
 
 /// The `target` parameter.
@@ -94,60 +87,49 @@ pub(crate) const ECN: Parameter = Parameter::new(
 /// Maximum drops in one call: idle gap and backlog are the senders' choice, not ours.
 const DROPS_PER_DEQUEUE_MAX: u32 = 256;
 
-/// Parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// The control law.
-    pub control: Control,
-    /// Maximum packets held.
-    pub limit: usize,
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Params {
+        /// The control law.
+        pub control: Control => [TARGET.id(1), INTERVAL.id(2), ECN.id(3)],
+        /// Maximum packets held.
+        pub limit: usize = LIMIT.id(4),
+    }
 }
 
-/// The parameters of the control law.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Control {
-    /// Acceptable waiting time.
-    pub target: Span,
-    /// Time above the target before the first drop: about the longest usual round-trip time.
-    pub interval: Span,
-    /// Whether to mark instead of drop.
-    pub ecn: bool,
+params! {
+    /// The parameters of the control law.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Control {
+        /// Acceptable waiting time.
+        pub target: Span = TARGET,
+        /// Time above the target before the first drop: about the longest usual round-trip time.
+        pub interval: Span = INTERVAL,
+        /// Whether to mark instead of drop.
+        pub ecn: bool = ECN,
+    }
 }
 
 impl Control {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
-        let control = Self {
-            target: settings.span("target"),
-            interval: settings.span("interval"),
-            ecn: settings.flag("ecn"),
-        };
-        if control.target >= control.interval {
-            return Err(SettingError::Contradiction {
-                name: "target",
-                why: format!(
-                    "a target of {} can never be missed for less than the interval of {}",
-                    control.target, control.interval
-                ),
-            });
+    /// Checks that the target is below the interval.
+    pub(crate) fn check(&self) -> Result<(), SettingError> {
+        if self.target < self.interval {
+            return Ok(());
         }
-        Ok(control)
+        Err(SettingError::Contradiction {
+            name: TARGET.name,
+            why: format!(
+                "a target of {} can never be missed for less than the interval of {}",
+                self.target, self.interval
+            ),
+        })
     }
 
     /// The control law: when the drop after the `count`th is due.
     fn next_drop(&self, after: Instant, count: u32) -> Instant {
         let nanos = self.interval.as_nanos() as f64 / f64::from(count.max(1)).sqrt();
         after + Span::from_nanos(nanos as u64)
-    }
-}
-
-impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
-        Ok(Self {
-            control: Control::new(settings)?,
-            limit: settings.count("limit") as usize,
-        })
     }
 }
 
@@ -340,9 +322,16 @@ impl Source for Queue {
     }
 }
 
-impl Codel {
-    /// An empty queue. All memory that it will ever use is allocated now.
-    pub fn new(params: Params) -> Self {
+impl Configured for Codel {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn limit(params: &Params) -> Result<usize, SettingError> {
+        params.control.check()?;
+        Ok(params.limit)
+    }
+
+    fn build(params: Params, _now: Instant, _streams: &Streams) -> Self {
         Self {
             queue: Queue {
                 packets: VecDeque::with_capacity(params.limit),
@@ -356,8 +345,7 @@ impl Codel {
         }
     }
 
-    /// Applies other parameters; keeps the state.
-    fn change(&mut self, params: Params) {
+    fn change(&mut self, params: Params, _now: Instant) {
         let held = self.queue.packets.len();
         self.queue
             .packets
@@ -405,10 +393,6 @@ impl Discipline for Codel {
         size_of_val(self) + self.queue.packets.capacity() * size_of::<Packet>()
     }
 
-    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
-        self.change(accepted(Params::new(settings)));
-    }
-
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
         self.queue.backlog = Tally::ZERO;
         self.queue.packets.drain(..).for_each(out);
@@ -430,13 +414,13 @@ impl Discipline for Codel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::Rig;
+    use crate::rig::{Rig, built};
     use weir_packet::Ecn;
 
     const MS: u64 = 1_000_000;
 
     fn codel(ecn: bool) -> Codel {
-        Codel::new(Params {
+        built(Params {
             control: Control {
                 target: Span::from_millis(5),
                 interval: Span::from_millis(100),

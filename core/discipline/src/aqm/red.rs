@@ -20,14 +20,15 @@ use std::collections::VecDeque;
 use rand::Rng;
 use weir_base::early::{self, Curve};
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::{Kind, Parameter, SettingError, Settings};
-use weir_base::{Bytes, Instant, Rate, Span, Stream, Tally};
+use weir_base::setting::{Kind, Parameter, SettingError};
+use weir_base::{Bytes, Instant, Rate, Span, Stream, Streams, Tally};
 use weir_packet::{Class, MarkReason, Packet, Reason};
 
 use crate::aqm::average::Average;
 use crate::aqm::codel::ECN;
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
 use crate::fifo::LIMIT;
+use crate::params::{Parameters, params};
 use crate::parts::chance::Chance;
 use crate::parts::link_rate::{LinkRate, RATE};
 use crate::parts::thresholds;
@@ -85,22 +86,7 @@ An attacker who does not react to drops pushes the average up until the drops ma
 else loses the same share of packets and slows down, the attacker does not: RED does not distinguish
 flows. Bursts that end before the average has followed fill the queue for others without any
 early drop. Which packet is dropped cannot be foreseen.",
-    parameters: &[
-        WEIGHT.id(1),
-        Parameter::new("min_threshold", Kind::Count(0, 1_000_000), "0 packets",
-            "average from which packets are dropped; 0 for a third of max_threshold, or a quarter of limit").id(2),
-        Parameter::new("max_threshold", Kind::Count(0, 1_000_000), "0 packets",
-            "average with max_probability; 0 for three times min_threshold, or three quarters of limit").id(3),
-        Parameter::new("max_probability", Kind::Ratio(0.0, 1.0), "0.1", "probability p_b at max_threshold").id(4),
-        Parameter::new("gentle", Kind::Flag, "true",
-            "above max_threshold, whether p_b grows to 1 at twice of it, instead of being 1").id(5),
-        Parameter::new("wait", Kind::Flag, "false",
-            "whether no packet is dropped for 1/p_b packets after a drop").id(6),
-        ECN.id(7), RATE.id(8),
-        Parameter::new("mean_packet", Kind::Bytes(Bytes(64), Bytes(65536)), "1000 B",
-            "size of the packets that are taken to pass while the queue is empty").id(9),
-        LIMIT.id(10),
-    ],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::level(101, "average", Unit::MilliPackets,
             "average length of the queue at the latest arrival"),
@@ -111,19 +97,6 @@ early drop. Which packet is dropped cannot be foreseen.",
     ],
 };
 
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings)?.limit),
-    build: |settings, _, streams| {
-        Box::new(Red::new(
-            accepted(Params::new(settings)),
-            streams.stream(MANUAL.name),
-        ))
-    },
-};
-
 /// The `weight` parameter.
 pub(crate) const WEIGHT: Parameter = Parameter::new(
     "weight",
@@ -132,55 +105,40 @@ pub(crate) const WEIGHT: Parameter = Parameter::new(
     "how far one arrival moves the average towards the queue that it finds",
 );
 
-/// Parameters.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Params {
-    /// How far one arrival moves the average.
-    pub weight: f64,
-    /// Average from which packets are dropped; zero to derive it.
-    pub min_threshold: u64,
-    /// Average at which the probability is `max_probability`; zero to derive it.
-    pub max_threshold: u64,
-    /// Probability at `max_threshold`.
-    pub max_probability: f64,
-    /// Whether the probability grows to 1 at twice `max_threshold`.
-    pub gentle: bool,
-    /// Whether no packet is dropped for a time after a drop.
-    pub wait: bool,
-    /// Whether to mark instead of drop.
-    pub ecn: bool,
-    /// Rate of the link; zero to use the port's.
-    pub rate: Rate,
-    /// Assumed length of the packets that could have passed while the queue was empty.
-    pub mean_packet_bytes: u64,
-    /// Maximum packets held.
-    pub limit: usize,
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Params {
+        /// How far one arrival moves the average.
+        pub weight: f64 = WEIGHT.id(1),
+        /// Average from which packets are dropped; zero to derive it.
+        pub min_threshold: u64 = Parameter::new("min_threshold", Kind::Count(0, 1_000_000), "0 packets",
+            "average from which packets are dropped; 0 for a third of max_threshold, or a quarter of limit").id(2),
+        /// Average at which the probability is `max_probability`; zero to derive it.
+        pub max_threshold: u64 = Parameter::new("max_threshold", Kind::Count(0, 1_000_000), "0 packets",
+            "average with max_probability; 0 for three times min_threshold, or three quarters of limit").id(3),
+        /// Probability at `max_threshold`.
+        pub max_probability: f64 = Parameter::new("max_probability", Kind::Ratio(0.0, 1.0), "0.1",
+            "probability p_b at max_threshold").id(4),
+        /// Whether the probability grows to 1 at twice `max_threshold`.
+        pub gentle: bool = Parameter::new("gentle", Kind::Flag, "true",
+            "above max_threshold, whether p_b grows to 1 at twice of it, instead of being 1").id(5),
+        /// Whether no packet is dropped for a time after a drop.
+        pub wait: bool = Parameter::new("wait", Kind::Flag, "false",
+            "whether no packet is dropped for 1/p_b packets after a drop").id(6),
+        /// Whether to mark instead of drop.
+        pub ecn: bool = ECN.id(7),
+        /// Rate of the link; zero to use the port's.
+        pub rate: Rate = RATE.id(8),
+        /// Assumed length of the packets that could have passed while the queue was empty.
+        pub mean_packet_bytes: u64 = Parameter::new("mean_packet", Kind::Bytes(Bytes(64), Bytes(65536)), "1000 B",
+            "size of the packets that are taken to pass while the queue is empty").id(9),
+        /// Maximum packets held.
+        pub limit: usize = LIMIT.id(10),
+    }
 }
 
 impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
-        let params = Self {
-            weight: settings.ratio("weight"),
-            min_threshold: settings.count("min_threshold"),
-            max_threshold: settings.count("max_threshold"),
-            max_probability: settings.ratio("max_probability"),
-            gentle: settings.flag("gentle"),
-            wait: settings.flag("wait"),
-            ecn: settings.flag("ecn"),
-            rate: settings.rate("rate"),
-            mean_packet_bytes: settings.bytes("mean_packet"),
-            limit: settings.count("limit") as usize,
-        };
-        let (min, max) = params.thresholds();
-        let name = match params.min_threshold {
-            0 => "max_threshold", // the other one is derived from it
-            _ => "min_threshold",
-        };
-        thresholds::check(name, min, max, params.limit)?;
-        Ok(params)
-    }
-
     /// The lower and the upper threshold, derived where they are not given.
     fn thresholds(&self) -> (f64, f64) {
         let (min, max) = (self.min_threshold as f64, self.max_threshold as f64);
@@ -297,21 +255,6 @@ pub struct Red {
 }
 
 impl Red {
-    /// An empty queue. All memory that it will ever use is allocated now.
-    pub fn new(params: Params, stream: Stream) -> Self {
-        let link_rate = LinkRate::of(params.rate);
-        Self {
-            law: params.law(link_rate.get()),
-            link_rate,
-            queue: VecDeque::with_capacity(params.limit),
-            params,
-            backlog: Tally::ZERO,
-            state: State::NEW,
-            stream,
-            stats: Stats::default(),
-        }
-    }
-
     fn room(&self) -> bool {
         self.queue.len() < self.params.limit
     }
@@ -320,9 +263,37 @@ impl Red {
         self.backlog.count(packet.bytes());
         self.queue.push_back(packet);
     }
+}
 
-    /// Applies other parameters; keeps the state.
-    fn change(&mut self, params: Params) {
+impl Configured for Red {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn limit(params: &Params) -> Result<usize, SettingError> {
+        let (min, max) = params.thresholds();
+        let name = match params.min_threshold {
+            0 => "max_threshold", // the other one is derived from it
+            _ => "min_threshold",
+        };
+        thresholds::check(name, min, max, params.limit)?;
+        Ok(params.limit)
+    }
+
+    fn build(params: Params, _now: Instant, streams: &Streams) -> Self {
+        let link_rate = LinkRate::of(params.rate);
+        Self {
+            law: params.law(link_rate.get()),
+            link_rate,
+            queue: VecDeque::with_capacity(params.limit),
+            params,
+            backlog: Tally::ZERO,
+            state: State::NEW,
+            stream: streams.stream(MANUAL.name),
+            stats: Stats::default(),
+        }
+    }
+
+    fn change(&mut self, params: Params, _now: Instant) {
         let more = params.limit.saturating_sub(self.queue.len());
         self.queue.reserve(more);
         self.link_rate.given = params.rate;
@@ -389,10 +360,6 @@ impl Discipline for Red {
         self.law = self.params.law(self.link_rate.get());
     }
 
-    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
-        self.change(accepted(Params::new(settings)));
-    }
-
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
         self.backlog = Tally::ZERO;
         self.queue.drain(..).for_each(out);
@@ -417,7 +384,7 @@ impl Discipline for Red {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::{Rig, gauge};
+    use crate::rig::{self, Rig, built, defaults, gauge};
     use proptest::prelude::*;
     use weir_base::Streams;
     use weir_packet::Ecn;
@@ -427,7 +394,7 @@ mod tests {
             min_threshold: 10,
             max_threshold: 30,
             rate: Rate::from_mbps(100),
-            ..Params::new(&Settings::defaults(MANUAL.parameters)).unwrap()
+            ..defaults::<Red>()
         }
     }
 
@@ -436,7 +403,7 @@ mod tests {
     }
 
     fn red(params: Params) -> Red {
-        Red::new(params, stream())
+        built(params)
     }
 
     fn close(a: f64, b: f64) {
@@ -478,21 +445,13 @@ mod tests {
 
     #[test]
     fn thresholds_that_never_act_are_refused() {
-        use weir_base::setting::Scalar;
-        let error = |given: &[(&str, i64)]| {
-            let given: Vec<_> = given
-                .iter()
-                .map(|(n, v)| (*n, Scalar::Integer(*v)))
-                .collect();
-            let settings = Settings::check(MANUAL.parameters, given.iter().map(|(n, v)| (*n, v)));
-            Params::new(&settings.unwrap()).unwrap_err().to_string()
-        };
+        let error = |given: &[(&str, &str)]| rig::params::<Red>(given).unwrap_err().to_string();
         assert_eq!(
-            error(&[("min_threshold", 30), ("max_threshold", 30)]),
+            error(&[("min_threshold", "30"), ("max_threshold", "30")]),
             "`min_threshold`: the lower threshold is 30 packets, which is not below the upper one, 30"
         );
         assert_eq!(
-            error(&[("max_threshold", 3000)]),
+            error(&[("max_threshold", "3000")]),
             "`max_threshold`: more than 1000 packets never wait, because limit is 1000"
         );
     }
@@ -622,12 +581,13 @@ mod tests {
             rig.offer(&mut red, 0, 1000);
         }
         let (average, held) = (gauge(&red, "average"), red.backlog());
-        red.change(Params {
+        let changed = Params {
             weight: 0.5,
             min_threshold: 1,
             limit: 2000,
             ..params()
-        });
+        };
+        red.change(changed, rig.now);
         assert_eq!((gauge(&red, "average"), red.backlog()), (average, held));
         assert_eq!((red.law.weight, red.law.curve.min), (0.5, 1.0));
     }

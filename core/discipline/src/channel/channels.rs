@@ -10,11 +10,12 @@
 use std::collections::VecDeque;
 
 use rand::Rng;
-use weir_base::setting::{Kind, Parameter, Settings};
+use weir_base::setting::{Kind, Parameter};
 use weir_base::{Stream, Tally};
 use weir_packet::Packet;
 
 use crate::contract::{Cx, Ready};
+use crate::params::words;
 use crate::parts::chance::Chance;
 
 /// The control channel.
@@ -25,7 +26,7 @@ pub(crate) const REDIRECT: usize = 1;
 /// The `control` parameter.
 pub(crate) const WHICH: Parameter = Parameter::new(
     "control",
-    Kind::Word(&["tcp", "sctp", "tcp_or_sctp"]),
+    Kind::Word(Control::WORDS),
     "tcp",
     "which packets are control messages: those of these transports",
 );
@@ -38,33 +39,19 @@ pub(crate) const LIMIT: Parameter = Parameter::new(
     "maximum packets held, in each of the two queues",
 );
 
-/// Which packets are control messages. All others are redirect messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Control {
-    /// Messages over TCP.
-    Tcp,
-    /// Messages over SCTP.
-    Sctp,
-    /// Messages over either.
-    TcpOrSctp,
+words! {
+    /// Which packets are control messages. All others are redirect messages.
+    pub enum Control {
+        /// Messages over TCP.
+        Tcp = "tcp",
+        /// Messages over SCTP.
+        Sctp = "sctp",
+        /// Messages over either.
+        TcpOrSctp = "tcp_or_sctp",
+    }
 }
 
 impl Control {
-    const ALL: [(&'static str, Self); 3] = [
-        ("tcp", Self::Tcp),
-        ("sctp", Self::Sctp),
-        ("tcp_or_sctp", Self::TcpOrSctp),
-    ];
-
-    /// From a checked setting.
-    pub(crate) fn new(settings: &Settings) -> Self {
-        let word = settings.word(WHICH.name);
-        match Self::ALL.iter().find(|(w, _)| *w == word) {
-            Some((_, control)) => *control,
-            None => unreachable!("{word} is one of the words of `control`"),
-        }
-    }
-
     /// The channel of a packet.
     pub(crate) fn channel(self, cx: &Cx<'_>, packet: &Packet) -> usize {
         const TCP: u8 = 6;

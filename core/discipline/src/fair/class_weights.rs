@@ -10,13 +10,14 @@
 //! IEEE/ACM ToN 1995 (one level of its hierarchy); the scheduler is STFQ's.
 
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::{Kind, Parameter, SettingError, Settings};
-use weir_base::{Instant, Tally};
+use weir_base::setting::{Kind, Parameter, SettingError};
+use weir_base::{Instant, Streams, Tally};
 use weir_packet::{Class, Packet, Reason};
 
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
 use crate::fair::classes::{CLASSES_MAX, Classes};
 use crate::fair::stfq::{ByteCost, Clock, Tag};
+use crate::params::{Parameters, params};
 use crate::parts::bins::{Bins, Measure};
 use crate::waiting::{Service, Waiting};
 
@@ -62,27 +63,9 @@ loses as in a plain queue. An attacker chooses the class if it goes by port or p
 source address too, where it is not checked, and among the queues of the rules if it may send FPF packets.
 Only the destination is given. Classes by address hold back a flood that comes from elsewhere, or goes
 elsewhere.",
-    parameters: &[
-        CLASSES.id(1),
-        Parameter::new("limit", Kind::Count(1, 62_500), "500 packets", "maximum packets held, in each class").id(2),
-    ],
+    parameters: Params::TABLE,
     gauges: &GAUGES,
 };
-
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings)?.limit()),
-    build: |settings, _, _| Box::new(ClassWeights::new(accepted(Params::new(settings)))),
-};
-
-const CLASSES: Parameter = Parameter::new(
-    "classes",
-    Kind::Text(1000),
-    "tcp = 1, udp = 1, rest = 1",
-    "the classes with their weights, in the order in which a packet is held against them",
-);
 
 /// Gauge names: packets that arrived in each class.
 const CAME: [&str; CLASSES_MAX] = [
@@ -115,28 +98,20 @@ const GAUGES: [Gauge; 2 * CLASSES_MAX] = {
     gauges
 };
 
-/// Parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// The classes with their weights.
-    pub classes: Classes,
-    /// Maximum packets held, in each class.
-    pub limit: usize,
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Params {
+        /// The classes with their weights.
+        pub classes: Classes = Parameter::new("classes", Kind::Text(1000), "tcp = 1, udp = 1, rest = 1",
+            "the classes with their weights, in the order in which a packet is held against them").id(1),
+        /// Maximum packets held, in each class.
+        pub limit: usize = Parameter::new("limit", Kind::Count(1, 62_500), "500 packets",
+            "maximum packets held, in each class").id(2),
+    }
 }
 
 impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
-        let classes = Classes::parse(settings.text(CLASSES.name));
-        Ok(Self {
-            classes: classes.map_err(|why| SettingError::Contradiction {
-                name: CLASSES.name,
-                why,
-            })?,
-            limit: settings.count("limit") as usize,
-        })
-    }
-
     /// Maximum packets held, in all classes.
     pub fn limit(&self) -> usize {
         self.limit * self.classes.count()
@@ -162,24 +137,6 @@ pub struct ClassWeights {
 }
 
 impl ClassWeights {
-    /// Empty queues. All memory that they will ever use is allocated now.
-    pub fn new(params: Params) -> Self {
-        let share = Share {
-            tag: Tag::default(),
-            cost: ByteCost::of_weight(1),
-            came: 0,
-            full: 0,
-        };
-        let mut new = Self {
-            bins: Bins::new(params.classes.count(), params.limit(), Measure::Packets),
-            shares: [share; CLASSES_MAX],
-            clock: Clock::default(),
-            params,
-        };
-        new.set_costs();
-        new
-    }
-
     fn set_costs(&mut self) {
         for (share, weight) in self.shares.iter_mut().zip(self.params.classes.weights()) {
             share.cost = ByteCost::of_weight(weight);
@@ -203,9 +160,34 @@ impl ClassWeights {
         self.clock.serve(&mut share.tag, share.cost, packet.bytes());
         Some(packet)
     }
+}
 
-    /// Applies other parameters; keeps the state.
-    fn change(&mut self, params: Params) {
+impl Configured for ClassWeights {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn limit(params: &Params) -> Result<usize, SettingError> {
+        Ok(params.limit())
+    }
+
+    fn build(params: Params, _now: Instant, _streams: &Streams) -> Self {
+        let share = Share {
+            tag: Tag::default(),
+            cost: ByteCost::of_weight(1),
+            came: 0,
+            full: 0,
+        };
+        let mut new = Self {
+            bins: Bins::new(params.classes.count(), params.limit(), Measure::Packets),
+            shares: [share; CLASSES_MAX],
+            clock: Clock::default(),
+            params,
+        };
+        new.set_costs();
+        new
+    }
+
+    fn change(&mut self, params: Params, _now: Instant) {
         if !params.classes.match_like(&self.params.classes) {
             let order = std::iter::from_fn(|| self.next()).collect();
             self.bins.renew(params.classes.count(), order);
@@ -264,10 +246,6 @@ impl Discipline for ClassWeights {
         size_of_val(self) + self.bins.state_bytes() + self.params.classes.state_bytes()
     }
 
-    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
-        self.change(accepted(Params::new(settings)));
-    }
-
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
         std::iter::from_fn(|| self.next()).for_each(out);
     }
@@ -291,12 +269,12 @@ impl Discipline for ClassWeights {
 mod tests {
     use super::*;
     use crate::fair::stfq::tests::Reference;
-    use crate::rig::{Rig, gauge};
+    use crate::rig::{Rig, built, gauge};
     use proptest::prelude::*;
 
     /// Flow 0 of the rig is 10.0.0.0, and so on.
     fn class_weights(classes: &str, limit: usize) -> ClassWeights {
-        ClassWeights::new(Params {
+        built(Params {
             classes: Classes::parse(classes).unwrap(),
             limit,
         })
@@ -380,7 +358,7 @@ mod tests {
             rig.offer(&mut queue, flow, 100);
         }
         let change = |queue: &mut ClassWeights, classes| {
-            queue.change(class_weights(classes, 100).params);
+            queue.change(class_weights(classes, 100).params, Instant::ZERO);
         };
         change(&mut queue, "from 10.0.0.0 = 9, rest = 1");
         assert_eq!(queue.bins.tally(0).packets, 3);

@@ -8,8 +8,10 @@
 
 use std::net::IpAddr;
 
-use weir_base::setting::{did_you_mean, nearest};
+use weir_base::setting::{Setting, did_you_mean, nearest};
 use weir_packet::{Family, FlowKey, Queue};
+
+use crate::params::Value;
 
 /// Maximum classes: each packet is compared with all of them.
 pub(crate) const CLASSES_MAX: usize = 16;
@@ -112,6 +114,15 @@ impl Classes {
         let holds = |rule: &Rule| rule.terms.iter().all(|term| term.holds(key, queue));
         let last = self.0.len() - 1;
         self.0.iter().position(holds).unwrap_or(last)
+    }
+}
+
+impl Value for Classes {
+    fn of(setting: &Setting) -> Result<Self, String> {
+        match setting {
+            Setting::Text(text) => Self::parse(text),
+            other => Err(format!("{other} is not a text")),
+        }
     }
 }
 

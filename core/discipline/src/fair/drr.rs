@@ -12,13 +12,14 @@
 use std::collections::VecDeque;
 
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::Settings;
-use weir_base::{Instant, Tally};
+use weir_base::setting::SettingError;
+use weir_base::{Instant, Streams, Tally};
 use weir_packet::{Class, KeyKind, Packet};
 
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
 use crate::fifo::LIMIT;
-use crate::parts::bins::{BUCKETS, Bins, KEY, Measure, QUANTUM, key_kind};
+use crate::params::{Parameters, params};
+use crate::parts::bins::{BUCKETS, Bins, KEY, Measure, QUANTUM};
 use crate::waiting::{Service, Waiting};
 
 /// The manual page.
@@ -50,43 +51,25 @@ that a flow stays in order.
 An attacker with one flow gets one share. With as many flows as there are queues it gets nearly
 everything: fairness among flows is no fairness among people. `key = \"source\"` counts senders,
 as far as their addresses can be believed. Buckets cannot be aimed at: the hash is keyed.",
-    parameters: &[KEY.id(1), BUCKETS.id(2), QUANTUM.id(3), LIMIT.id(4)],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::counter(101, "longest_flow", Unit::Packets, "packets that the longest queue lost to make room"),
         Gauge::level(102, "active", Unit::One, "queues that hold packets or wait for a turn"),
     ],
 };
 
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings).limit),
-    build: |settings, _, _| Box::new(Drr::new(Params::new(settings))),
-};
-
-/// Parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// The part of a flow key that identifies a flow.
-    pub key: KeyKind,
-    /// Queues that flows are hashed to.
-    pub buckets: usize,
-    /// Bytes that a turn adds.
-    pub quantum_bytes: u64,
-    /// Maximum packets held.
-    pub limit: usize,
-}
-
-impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Self {
-        Self {
-            key: key_kind(settings),
-            buckets: settings.count("buckets") as usize,
-            quantum_bytes: settings.bytes("quantum"),
-            limit: settings.count("limit") as usize,
-        }
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Params {
+        /// The part of a flow key that identifies a flow.
+        pub key: KeyKind = KEY.id(1),
+        /// Queues that flows are hashed to.
+        pub buckets: usize = BUCKETS.id(2),
+        /// Bytes that a turn adds.
+        pub quantum_bytes: u64 = QUANTUM.id(3),
+        /// Maximum packets held.
+        pub limit: usize = LIMIT.id(4),
     }
 }
 
@@ -117,17 +100,6 @@ pub struct Drr {
 }
 
 impl Drr {
-    /// Empty queues. All memory that they will ever use is allocated now.
-    pub fn new(params: Params) -> Self {
-        Self {
-            bins: Bins::new(params.buckets, params.limit, Measure::Bytes),
-            shares: vec![Share::default(); params.buckets],
-            round: VecDeque::with_capacity(params.buckets),
-            params,
-            stats: Stats::default(),
-        }
-    }
-
     fn next(&mut self) -> Option<Packet> {
         if let Some(packet) = self.bins.pop_aside() {
             return Some(packet);
@@ -159,9 +131,27 @@ impl Drr {
             self.shares[bin as usize] = Share::default();
         }
     }
+}
 
-    /// Applies other parameters; keeps the state.
-    fn change(&mut self, params: Params) {
+impl Configured for Drr {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn limit(params: &Params) -> Result<usize, SettingError> {
+        Ok(params.limit)
+    }
+
+    fn build(params: Params, _now: Instant, _streams: &Streams) -> Self {
+        Self {
+            bins: Bins::new(params.buckets, params.limit, Measure::Bytes),
+            shares: vec![Share::default(); params.buckets],
+            round: VecDeque::with_capacity(params.buckets),
+            params,
+            stats: Stats::default(),
+        }
+    }
+
+    fn change(&mut self, params: Params, _now: Instant) {
         if (params.key, params.buckets) != (self.params.key, self.params.buckets) {
             let order = std::iter::from_fn(|| self.next()).collect();
             self.bins.renew(params.buckets, order);
@@ -218,10 +208,6 @@ impl Discipline for Drr {
             + self.round.capacity() * size_of::<u32>()
     }
 
-    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
-        self.change(Params::new(settings));
-    }
-
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
         std::iter::from_fn(|| self.next()).for_each(out);
     }
@@ -240,7 +226,7 @@ impl Discipline for Drr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::Rig;
+    use crate::rig::{Rig, built};
     use proptest::prelude::*;
 
     fn params(quantum_bytes: u64) -> Params {
@@ -260,7 +246,7 @@ mod tests {
         // Turn 2 of flow 0: deficit 800, sends 750 and 20, 30 left: 500 does not fit.
         // Turn 2 of flow 1: sends 500 and leaves. Turn 3 of flow 0: deficit 530, sends 500.
         let mut rig = Rig::new(2);
-        let mut drr = Drr::new(params(500));
+        let mut drr: Drr = built(params(500));
         for (flow, bytes) in [(0, 200), (0, 750), (1, 500), (0, 20), (0, 500), (1, 500)] {
             rig.offer(&mut drr, flow, bytes);
         }
@@ -272,7 +258,7 @@ mod tests {
     #[test]
     fn the_longest_queue_makes_room() {
         let mut rig = Rig::new(2);
-        let mut drr = Drr::new(Params {
+        let mut drr: Drr = built(Params {
             limit: 3,
             ..params(1514)
         });
@@ -330,7 +316,7 @@ mod tests {
         #[test]
         fn schedules_as_the_paper(calls in prop::collection::vec((any::<bool>(), 0_usize..6, 1_u32..3000), 0..300), quantum in 256_u64..4000) {
             let mut rig = Rig::apart(6, 64);
-            let mut drr = Drr::new(Params { limit: 1000, ..params(quantum) });
+            let mut drr: Drr = built(Params { limit: 1000, ..params(quantum) });
             let mut reference = Reference { queues: vec![Default::default(); 6], ..Default::default() };
             for (arrival, flow, bytes) in calls {
                 if arrival {

@@ -11,13 +11,14 @@
 use std::collections::VecDeque;
 
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::{Kind, Parameter, SettingError, Settings};
-use weir_base::{Instant, Tally};
+use weir_base::setting::{Kind, Parameter, SettingError};
+use weir_base::{Instant, Streams, Tally};
 use weir_packet::{Class, Discarded, KeyKind, Packet, Reason};
 
 use crate::aqm::codel::{self, Control, ECN, INTERVAL, TARGET};
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
-use crate::parts::bins::{Bins, KEY, Measure, QUANTUM, key_kind};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
+use crate::params::{Parameters, params};
+use crate::parts::bins::{Bins, KEY, Measure, QUANTUM};
 use crate::waiting::{Service, Waiting};
 
 /// The manual page.
@@ -49,12 +50,7 @@ held leave before all others, unjudged, so that a flow stays in order.
 An attacker with one flow gets one share and its own delay. With as many flows as queues it gets
 nearly everything; with a new flow for each packet it is always a new flow, and goes first:
 `key = \"source\"` helps if the addresses can be believed, `lru_fq` if they cannot.",
-    parameters: &[
-        KEY.id(1), FLOWS.id(2), TARGET.id(3), INTERVAL.id(4), ECN.id(5), QUANTUM.id(6),
-        Parameter::new("drop_batch", Kind::Count(1, 1024), "64 packets",
-            "maximum packets that the longest queue loses when the limit is reached").id(7),
-        LIMIT.id(8),
-    ],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::counter(101, "longest_flow", Unit::Packets, "packets that the longest queue lost to make room"),
         Gauge::counter(102, "dropped", Unit::Packets, "packets dropped by the control law"),
@@ -63,14 +59,6 @@ nearly everything; with a new flow for each packet it is always a new flow, and 
         Gauge::level(105, "new_now", Unit::One, "queues in the list of new flows"),
         Gauge::level(106, "old_now", Unit::One, "queues in the list of old flows"),
     ],
-};
-
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings)?.limit),
-    build: |settings, _, _| Box::new(FqCodel::new(accepted(Params::new(settings)))),
 };
 
 /// The `flows` parameter.
@@ -89,34 +77,23 @@ pub(crate) const LIMIT: Parameter = Parameter::new(
     "maximum packets held",
 );
 
-/// Parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// The part of a flow key that identifies a flow.
-    pub key: KeyKind,
-    /// Queues that flows are hashed to.
-    pub flows: usize,
-    /// The control law of each queue.
-    pub control: Control,
-    /// Bytes that a queue may send in one round.
-    pub quantum_bytes: u64,
-    /// Maximum packets that the longest queue loses when the limit is reached.
-    pub drop_batch: u64,
-    /// Maximum packets held.
-    pub limit: usize,
-}
-
-impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
-        Ok(Self {
-            key: key_kind(settings),
-            flows: settings.count("flows") as usize,
-            control: Control::new(settings)?,
-            quantum_bytes: settings.bytes("quantum"),
-            drop_batch: settings.count("drop_batch"),
-            limit: settings.count("limit") as usize,
-        })
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Params {
+        /// The part of a flow key that identifies a flow.
+        pub key: KeyKind = KEY.id(1),
+        /// Queues that flows are hashed to.
+        pub flows: usize = FLOWS.id(2),
+        /// The control law of each queue.
+        pub control: Control => [TARGET.id(3), INTERVAL.id(4), ECN.id(5)],
+        /// Bytes that a queue may send in one round.
+        pub quantum_bytes: u64 = QUANTUM.id(6),
+        /// Maximum packets that the longest queue loses when the limit is reached.
+        pub drop_batch: u64 = Parameter::new("drop_batch", Kind::Count(1, 1024), "64 packets",
+            "maximum packets that the longest queue loses when the limit is reached").id(7),
+        /// Maximum packets held.
+        pub limit: usize = LIMIT.id(8),
     }
 }
 
@@ -164,19 +141,6 @@ impl codel::Source for One<'_> {
 }
 
 impl FqCodel {
-    /// Empty queues. All memory that they will ever use is allocated now.
-    pub fn new(params: Params) -> Self {
-        Self {
-            bins: Bins::new(params.flows, params.limit, Measure::Bytes),
-            flows: vec![Flow::default(); params.flows],
-            new: VecDeque::with_capacity(params.flows),
-            old: VecDeque::with_capacity(params.flows),
-            params,
-            bytes_max: 0,
-            stats: Stats::default(),
-        }
-    }
-
     /// Takes the next packet of the lists; `take` takes it from the bin that has the turn.
     fn next(&mut self, mut take: impl FnMut(&mut Self, usize) -> Option<Packet>) -> Option<Packet> {
         // Each step takes a packet, uses up a turn, or finds an empty queue, which then leaves the lists.
@@ -229,9 +193,30 @@ impl FqCodel {
         }
         last
     }
+}
 
-    /// Applies other parameters; keeps the state.
-    fn change(&mut self, params: Params) {
+impl Configured for FqCodel {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn limit(params: &Params) -> Result<usize, SettingError> {
+        params.control.check()?;
+        Ok(params.limit)
+    }
+
+    fn build(params: Params, _now: Instant, _streams: &Streams) -> Self {
+        Self {
+            bins: Bins::new(params.flows, params.limit, Measure::Bytes),
+            flows: vec![Flow::default(); params.flows],
+            new: VecDeque::with_capacity(params.flows),
+            old: VecDeque::with_capacity(params.flows),
+            params,
+            bytes_max: 0,
+            stats: Stats::default(),
+        }
+    }
+
+    fn change(&mut self, params: Params, _now: Instant) {
         if (params.key, params.flows) != (self.params.key, self.params.flows) {
             let order = std::iter::from_fn(|| self.next_unjudged()).collect();
             self.bins.renew(params.flows, order);
@@ -308,10 +293,6 @@ impl Discipline for FqCodel {
             + (self.new.capacity() + self.old.capacity()) * size_of::<u32>()
     }
 
-    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
-        self.change(accepted(Params::new(settings)));
-    }
-
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
         std::iter::from_fn(|| self.next_unjudged()).for_each(out);
     }
@@ -334,7 +315,7 @@ impl Discipline for FqCodel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::Rig;
+    use crate::rig::{Rig, built};
     use proptest::prelude::*;
     use weir_base::Span;
 
@@ -364,7 +345,7 @@ mod tests {
         // -486: it becomes old with 1028. Flow 1 comes (4, 5, 6): new, sends 4 and 5, becomes old.
         // Flow 0 sends 2 and 3 (credit 28 before 3), and is found empty; flow 1 sends 6.
         let mut rig = Rig::apart(2, 64);
-        let mut fq = FqCodel::new(params());
+        let mut fq: FqCodel = built(params());
         for _ in 0..4 {
             rig.offer(&mut fq, 0, 1000);
         }
@@ -378,7 +359,7 @@ mod tests {
     #[test]
     fn the_longest_flow_loses_half_but_not_more_than_a_batch() {
         let mut rig = Rig::apart(2, 64);
-        let mut fq = FqCodel::new(Params {
+        let mut fq: FqCodel = built(Params {
             limit: 10,
             drop_batch: 3,
             ..params()
@@ -410,7 +391,7 @@ mod tests {
             interval: Span::from_millis(100),
             ecn: false,
         };
-        let mut fq = FqCodel::new(Params {
+        let mut fq: FqCodel = built(Params {
             control,
             ..params()
         });
@@ -477,7 +458,7 @@ mod tests {
         #[test]
         fn schedules_as_the_rfc(calls in prop::collection::vec((any::<bool>(), 0_usize..6, 1_u32..3000), 0..300), quantum in 256_u64..4000) {
             let mut rig = Rig::apart(6, 64);
-            let mut fq = FqCodel::new(Params { quantum_bytes: quantum, ..params() });
+            let mut fq : FqCodel = built(Params { quantum_bytes: quantum, ..params() });
             let mut reference = Reference { queues: vec![Default::default(); 6], ..Default::default() };
             for (arrival, flow, bytes) in calls {
                 if arrival {

@@ -17,17 +17,18 @@ use std::collections::BinaryHeap;
 
 use rand::Rng;
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::{SettingError, Settings};
-use weir_base::{Instant, Stream, Tally};
+use weir_base::setting::SettingError;
+use weir_base::{Instant, Stream, Streams, Tally};
 use weir_packet::{Class, Discarded, KeyKind, Packet, Reason};
 
 use crate::aqm::blue::Blue;
 use crate::aqm::codel::{self, Control, ECN, INTERVAL, TARGET};
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
 use crate::fair::fq_codel::{FLOWS, LIMIT, One};
 use crate::fair::hosts::{Census, HOSTS, Hosts};
 use crate::fair::sets::{Place, Sets};
 use crate::fair::stfq::{ByteCost, Clock, Tag};
+use crate::params::{Parameters, params};
 use crate::parts::bins::{Bins, Measure};
 use crate::waiting::{Service, Waiting};
 
@@ -76,7 +77,7 @@ addresses an attacker is as many hosts as it likes, until the queues are all tak
 and all fare alike. With IPv6 it has addresses enough without forging: use the words with `prefix`. In
 `\"both\"` it makes its victim's load greater by sending much to it from many ports, and so takes from what
 else goes there.",
-    parameters: &[HOSTS.id(1), FLOWS.id(2), TARGET.id(3), INTERVAL.id(4), ECN.id(5), LIMIT.id(6)],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::counter(101, "longest_flow", Unit::Packets, "packets that the longest queue lost to make room"),
         Gauge::counter(102, "dropped", Unit::Packets, "packets dropped by CoDel"),
@@ -89,44 +90,21 @@ else goes there.",
     ],
 };
 
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings)?.limit),
-    build: |settings, _, streams| {
-        Box::new(HostFair::new(
-            accepted(Params::new(settings)),
-            streams.stream(MANUAL.name),
-        ))
-    },
-};
-
 /// Maximum packets that BLUE drops in one call: their number is the senders' choice, not ours.
 const BLUE_DROPS_MAX: u32 = 16;
 
-/// Parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// Which hosts are fair to each other.
-    pub hosts: Hosts,
-    /// Queues for flows.
-    pub flows: usize,
-    /// The control law of each queue.
-    pub control: Control,
-    /// Maximum packets held.
-    pub limit: usize,
-}
-
-impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
-        Ok(Self {
-            hosts: Hosts::new(settings),
-            flows: settings.count("flows") as usize,
-            control: Control::new(settings)?,
-            limit: settings.count("limit") as usize,
-        })
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Params {
+        /// Which hosts are fair to each other.
+        pub hosts: Hosts = HOSTS.id(1),
+        /// Queues for flows.
+        pub flows: usize = FLOWS.id(2),
+        /// The control law of each queue.
+        pub control: Control => [TARGET.id(3), INTERVAL.id(4), ECN.id(5)],
+        /// Maximum packets held.
+        pub limit: usize = LIMIT.id(6),
     }
 }
 
@@ -173,23 +151,6 @@ pub struct HostFair {
 }
 
 impl HostFair {
-    /// Empty queues. All memory that they will ever use is allocated now.
-    pub fn new(params: Params, stream: Stream) -> Self {
-        Self {
-            bins: Bins::new(params.flows, params.limit, Measure::Bytes),
-            sets: Sets::new(params.flows),
-            flows: vec![Flow::default(); params.flows].into_boxed_slice(),
-            census: [(); 2].map(|()| Census::new(params.flows)),
-            waiting: BinaryHeap::with_capacity(params.flows),
-            params,
-            busy: 0,
-            clock: Clock::default(),
-            bytes_max: 0,
-            stream,
-            stats: Stats::default(),
-        }
-    }
-
     /// The queue of a packet with this flow hash.
     fn place(&mut self, hash: u64, now: Instant) -> usize {
         let first = self.sets.first(hash);
@@ -344,8 +305,33 @@ impl HostFair {
         self.flows[bin].blue.overflow(step, cx.now);
         Some((bin, cx.fates.discard(packet, Reason::LongestFlow)))
     }
+}
 
-    /// Applies other parameters; keeps the state.
+impl Configured for HostFair {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn limit(params: &Params) -> Result<usize, SettingError> {
+        params.control.check()?;
+        Ok(params.limit)
+    }
+
+    fn build(params: Params, _now: Instant, streams: &Streams) -> Self {
+        Self {
+            bins: Bins::new(params.flows, params.limit, Measure::Bytes),
+            sets: Sets::new(params.flows),
+            flows: vec![Flow::default(); params.flows].into_boxed_slice(),
+            census: [(); 2].map(|()| Census::new(params.flows)),
+            waiting: BinaryHeap::with_capacity(params.flows),
+            params,
+            busy: 0,
+            clock: Clock::default(),
+            bytes_max: 0,
+            stream: streams.stream(MANUAL.name),
+            stats: Stats::default(),
+        }
+    }
+
     fn change(&mut self, params: Params, now: Instant) {
         if (params.hosts, params.flows) != (self.params.hosts, self.params.flows) {
             let order = std::iter::from_fn(|| self.next_unjudged(now)).collect();
@@ -418,10 +404,6 @@ impl Discipline for HostFair {
             + self.waiting.capacity() * size_of::<Reverse<(Tag, u32)>>()
     }
 
-    fn reconfigure(&mut self, settings: &Settings, now: Instant) {
-        self.change(accepted(Params::new(settings)), now);
-    }
-
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
         // The AQM is not applied, so the time does not matter: the discipline is being removed.
         std::iter::from_fn(|| self.next_unjudged(Instant::ZERO)).for_each(out);
@@ -446,28 +428,25 @@ impl Discipline for HostFair {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::{Rig, gauge};
+    use crate::rig::{self, Rig, built, gauge};
     use proptest::prelude::*;
     use std::collections::{BTreeMap, VecDeque};
-    use weir_base::setting::Scalar;
-    use weir_base::{Span, Streams};
+    use weir_base::Span;
     use weir_packet::{FlowKey, Slot};
 
     /// A discipline that is fair by these hosts, with parameters at which CoDel never drops.
     fn host_fair(hosts: &str, limit: usize) -> HostFair {
-        let text = |text: &str| Scalar::Text(text.into());
         let given = [
-            ("hosts", text(hosts)),
-            ("flows", text("64")),
-            ("target", text("1 s")),
-            ("interval", text("2 s")),
+            ("hosts", hosts),
+            ("flows", "64"),
+            ("target", "1 s"),
+            ("interval", "2 s"),
         ];
-        let given = given.iter().map(|(name, scalar)| (*name, scalar));
         let params = Params {
             limit,
-            ..Params::new(&Settings::check(MANUAL.parameters, given).unwrap()).unwrap()
+            ..rig::params::<HostFair>(&given).unwrap()
         };
-        HostFair::new(params, Streams::new(1).stream("host_fair"))
+        built(params)
     }
 
     /// Flows from and to these hosts, each from a different port.

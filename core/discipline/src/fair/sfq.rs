@@ -12,13 +12,14 @@ use std::collections::VecDeque;
 
 use rand::Rng;
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::{Kind, Parameter, Settings};
-use weir_base::{Instant, Span, Stream, Tally};
+use weir_base::setting::{Kind, Parameter, SettingError};
+use weir_base::{Instant, Span, Stream, Streams, Tally};
 use weir_packet::{Class, KeyKind, Packet, Reason};
 
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
 use crate::fifo::LIMIT;
-use crate::parts::bins::{BUCKETS, Bins, KEY, Measure, QUANTUM, key_kind};
+use crate::params::{Parameters, params};
+use crate::parts::bins::{BUCKETS, Bins, KEY, Measure, QUANTUM};
 use crate::waiting::{Service, Waiting};
 
 /// The manual page.
@@ -51,14 +52,7 @@ in order.
 An attacker with one flow gets one share; with as many flows as queues, nearly everything. It cannot
 aim at a queue, because the hash is keyed, so `perturb` is not needed against attackers, but only against
 bad luck.",
-    parameters: &[
-        KEY.id(1), BUCKETS.id(2),
-        Parameter::new("depth", Kind::Count(1, 1_000_000), "127 packets", "maximum packets in one queue").id(3),
-        QUANTUM.id(4),
-        Parameter::new("perturb", Kind::Span(Span::ZERO, Span::from_secs(86_400)), "0 s",
-            "interval at which flows are rehashed; 0 s for never").id(5),
-        LIMIT.id(6),
-    ],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::counter(101, "full", Unit::Packets, "packets dropped because their queue was at its depth"),
         Gauge::counter(102, "longest_flow", Unit::Packets, "packets that the longest queue lost to make room"),
@@ -67,48 +61,24 @@ bad luck.",
     ],
 };
 
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings).limit),
-    build: |settings, now, streams| {
-        Box::new(Sfq::new(
-            Params::new(settings),
-            now,
-            streams.stream(MANUAL.name),
-        ))
-    },
-};
-
-/// Parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// The part of a flow key that identifies a flow.
-    pub key: KeyKind,
-    /// Queues that flows are hashed to.
-    pub buckets: usize,
-    /// Maximum packets in one queue.
-    pub depth: u64,
-    /// Bytes that a queue may send in one round.
-    pub quantum_bytes: u64,
-    /// Interval at which flows are rehashed; zero for never.
-    pub perturb: Span,
-    /// Maximum packets held.
-    pub limit: usize,
-}
-
-impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Self {
-        Self {
-            key: key_kind(settings),
-            buckets: settings.count("buckets") as usize,
-            depth: settings.count("depth"),
-            quantum_bytes: settings.bytes("quantum"),
-            perturb: settings.span("perturb"),
-            limit: settings.count("limit") as usize,
-        }
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Params {
+        /// The part of a flow key that identifies a flow.
+        pub key: KeyKind = KEY.id(1),
+        /// Queues that flows are hashed to.
+        pub buckets: usize = BUCKETS.id(2),
+        /// Maximum packets in one queue.
+        pub depth: u64 = Parameter::new("depth", Kind::Count(1, 1_000_000), "127 packets",
+            "maximum packets in one queue").id(3),
+        /// Bytes that a queue may send in one round.
+        pub quantum_bytes: u64 = QUANTUM.id(4),
+        /// Interval at which flows are rehashed; zero for never.
+        pub perturb: Span = Parameter::new("perturb", Kind::Span(Span::ZERO, Span::from_secs(86_400)), "0 s",
+            "interval at which flows are rehashed; 0 s for never").id(5),
+        /// Maximum packets held.
+        pub limit: usize = LIMIT.id(6),
     }
 }
 
@@ -164,20 +134,6 @@ pub struct Sfq {
 }
 
 impl Sfq {
-    /// Empty queues. All memory that they will ever use is allocated now.
-    pub fn new(params: Params, now: Instant, mut stream: Stream) -> Self {
-        Self {
-            bins: Bins::new(params.buckets, params.limit, Measure::Packets),
-            shares: vec![Share::default(); params.buckets],
-            round: VecDeque::with_capacity(params.buckets),
-            salt: Salt::draw(&mut stream),
-            stream,
-            perturb_at: now + params.perturb,
-            params,
-            stats: Stats::default(),
-        }
-    }
-
     fn bin(&self, cx: &Cx<'_>, packet: &Packet) -> usize {
         let hash = cx.keys.hash(packet, self.params.key);
         self.bins.bin(self.salt.mix(hash))
@@ -229,8 +185,30 @@ impl Sfq {
         }
         None
     }
+}
 
-    /// Applies other parameters; keeps the state.
+impl Configured for Sfq {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn limit(params: &Params) -> Result<usize, SettingError> {
+        Ok(params.limit)
+    }
+
+    fn build(params: Params, now: Instant, streams: &Streams) -> Self {
+        let mut stream = streams.stream(MANUAL.name);
+        Self {
+            bins: Bins::new(params.buckets, params.limit, Measure::Packets),
+            shares: vec![Share::default(); params.buckets],
+            round: VecDeque::with_capacity(params.buckets),
+            salt: Salt::draw(&mut stream),
+            stream,
+            perturb_at: now + params.perturb,
+            params,
+            stats: Stats::default(),
+        }
+    }
+
     fn change(&mut self, params: Params, now: Instant) {
         if (params.key, params.buckets) != (self.params.key, self.params.buckets) {
             let order = std::iter::from_fn(|| self.next()).collect();
@@ -304,10 +282,6 @@ impl Discipline for Sfq {
             + self.round.capacity() * size_of::<u32>()
     }
 
-    fn reconfigure(&mut self, settings: &Settings, now: Instant) {
-        self.change(Params::new(settings), now);
-    }
-
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
         std::iter::from_fn(|| self.next()).for_each(out);
     }
@@ -339,11 +313,10 @@ impl Discipline for Sfq {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::{Rig, gauge};
-    use weir_base::Streams;
+    use crate::rig::{Rig, built, gauge};
 
     fn sfq(params: Params) -> Sfq {
-        Sfq::new(params, Instant::ZERO, Streams::new(1).stream("sfq"))
+        built(params)
     }
 
     fn params() -> Params {

@@ -21,13 +21,14 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::Settings;
-use weir_base::{Instant, Tally};
+use weir_base::setting::SettingError;
+use weir_base::{Instant, Streams, Tally};
 use weir_packet::{Class, KeyKind, Packet};
 
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
 use crate::fifo::LIMIT;
-use crate::parts::bins::{BUCKETS, Bins, KEY, Measure, key_kind};
+use crate::params::{Parameters, params};
+use crate::parts::bins::{BUCKETS, Bins, KEY, Measure};
 use crate::waiting::{Service, Waiting};
 
 /// The manual page.
@@ -58,19 +59,11 @@ others, so that a flow stays in order.
 
 An attacker with one flow gets one share; with as many flows as queues, nearly everything. Queues
 cannot be aimed at: the hash is keyed.",
-    parameters: &[KEY.id(1), BUCKETS.id(2), LIMIT.id(3)],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::counter(101, "longest_flow", Unit::Packets, "packets that the longest queue lost to make room"),
         Gauge::level(102, "active", Unit::One, "queues that hold packets, or were emptied to make room"),
     ],
-};
-
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings).limit),
-    build: |settings, _, _| Box::new(Stfq::new(Params::new(settings))),
 };
 
 /// Cost of a byte at weight 1. Dividing it by a weight of up to 1000 loses less than a millionth.
@@ -126,25 +119,16 @@ impl Clock {
     }
 }
 
-/// Parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// The part of a flow key that identifies a flow.
-    pub key: KeyKind,
-    /// Queues that flows are hashed to.
-    pub buckets: usize,
-    /// Maximum packets held.
-    pub limit: usize,
-}
-
-impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Self {
-        Self {
-            key: key_kind(settings),
-            buckets: settings.count("buckets") as usize,
-            limit: settings.count("limit") as usize,
-        }
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Params {
+        /// The part of a flow key that identifies a flow.
+        pub key: KeyKind = KEY.id(1),
+        /// Queues that flows are hashed to.
+        pub buckets: usize = BUCKETS.id(2),
+        /// Maximum packets held.
+        pub limit: usize = LIMIT.id(3),
     }
 }
 
@@ -174,18 +158,6 @@ pub struct Stfq {
 }
 
 impl Stfq {
-    /// Empty queues. All memory that they will ever use is allocated now.
-    pub fn new(params: Params) -> Self {
-        Self {
-            bins: Bins::new(params.buckets, params.limit, Measure::Bytes),
-            places: vec![Place::default(); params.buckets],
-            waiting: BinaryHeap::with_capacity(params.buckets),
-            clock: Clock::default(),
-            params,
-            stats: Stats::default(),
-        }
-    }
-
     fn next(&mut self) -> Option<Packet> {
         if let Some(packet) = self.bins.pop_aside() {
             return Some(packet);
@@ -219,9 +191,28 @@ impl Stfq {
         }
         self.clock.idle();
     }
+}
 
-    /// Applies other parameters; keeps the state.
-    fn change(&mut self, params: Params) {
+impl Configured for Stfq {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn limit(params: &Params) -> Result<usize, SettingError> {
+        Ok(params.limit)
+    }
+
+    fn build(params: Params, _now: Instant, _streams: &Streams) -> Self {
+        Self {
+            bins: Bins::new(params.buckets, params.limit, Measure::Bytes),
+            places: vec![Place::default(); params.buckets],
+            waiting: BinaryHeap::with_capacity(params.buckets),
+            clock: Clock::default(),
+            params,
+            stats: Stats::default(),
+        }
+    }
+
+    fn change(&mut self, params: Params, _now: Instant) {
         if (params.key, params.buckets) != (self.params.key, self.params.buckets) {
             let order = std::iter::from_fn(|| self.next()).collect();
             self.bins.renew(params.buckets, order);
@@ -279,10 +270,6 @@ impl Discipline for Stfq {
             + self.waiting.capacity() * size_of::<Reverse<(Tag, u32)>>()
     }
 
-    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
-        self.change(Params::new(settings));
-    }
-
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
         std::iter::from_fn(|| self.next()).for_each(out);
     }
@@ -301,7 +288,7 @@ impl Discipline for Stfq {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::rig::Rig;
+    use crate::rig::{Rig, built};
     use proptest::prelude::*;
 
     fn params() -> Params {
@@ -316,7 +303,7 @@ pub(crate) mod tests {
     fn order_by_hand() {
         // Flow 0: 300 B each, starts 0, 300, 600. Flow 1: 100 B each, starts 0, 100, 200, 300.
         let mut rig = Rig::apart(2, 64);
-        let mut stfq = Stfq::new(params());
+        let mut stfq: Stfq = built(params());
         for _ in 0..3 {
             rig.offer(&mut stfq, 0, 300);
         }
@@ -348,7 +335,7 @@ pub(crate) mod tests {
     fn a_flow_that_was_idle_has_no_credit() {
         // Flow 0 sends 9 of 10 packets; then flow 1 arrives: they alternate, and flow 1 does not catch up.
         let mut rig = Rig::apart(2, 64);
-        let mut stfq = Stfq::new(params());
+        let mut stfq: Stfq = built(params());
         for _ in 0..14 {
             rig.offer(&mut stfq, 0, 100);
         }
@@ -366,7 +353,7 @@ pub(crate) mod tests {
     fn a_busy_period_ends_without_a_question() {
         // Flow 0 sends ten packets and all leave. An hour later it alternates with flow 1.
         let mut rig = Rig::apart(2, 64);
-        let mut stfq = Stfq::new(params());
+        let mut stfq: Stfq = built(params());
         for _ in 0..10 {
             rig.offer(&mut stfq, 0, 1000);
         }
@@ -434,7 +421,7 @@ pub(crate) mod tests {
         #[test]
         fn schedules_as_the_paper(calls in prop::collection::vec((any::<bool>(), 0_usize..6, 1_u32..3000), 0..300)) {
             let mut rig = Rig::apart(6, 64);
-            let mut stfq = Stfq::new(params());
+            let mut stfq: Stfq = built(params());
             let mut reference = Reference::new(6);
             for (arrival, flow, bytes) in calls {
                 if arrival {

@@ -14,7 +14,7 @@
 
 use std::hint::black_box;
 
-use weir_base::setting::{Kind, Parameter, Settings};
+use weir_base::setting::{Kind, Parameter};
 use weir_base::{Bytes, Tally};
 use weir_packet::{KeyKind, Packet, Reason};
 
@@ -30,15 +30,6 @@ pub(crate) const KEY: Parameter = Parameter::new(
     "flow",
     "what counts as one flow",
 );
-
-/// The value of the `key` parameter.
-pub(crate) fn key_kind(settings: &Settings) -> KeyKind {
-    let word = settings.word(KEY.name);
-    match KeyKind::from_word(word) {
-        Some(kind) => kind,
-        None => unreachable!("{word} is one of the words of `key`"),
-    }
-}
 
 /// The `buckets` parameter.
 pub(crate) const BUCKETS: Parameter = Parameter::new(

@@ -15,30 +15,16 @@ mod params;
 use std::collections::VecDeque;
 
 use rand::Rng;
-use weir_base::setting::Settings;
-use weir_base::{Instant, Rate, Span, Stream, Tally};
+use weir_base::setting::SettingError;
+use weir_base::{Instant, Rate, Span, Stream, Streams, Tally};
 use weir_packet::{Class, Packet, Reason};
 
-use crate::contract::{self, Admission, Cx, Discipline, Ready, accepted};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
 use crate::parts::chance::Chance;
 use crate::parts::link_rate::LinkRate;
 use crate::waiting::{self, Waiting};
 
 pub use params::{CountResets, MANUAL, Params};
-
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings)?.limit),
-    build: |settings, now, streams| {
-        Box::new(Refill::new(
-            accepted(Params::new(settings)),
-            now,
-            streams.stream(MANUAL.name),
-        ))
-    },
-};
 
 /// State of the packet at the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,27 +151,6 @@ pub struct Refill {
 }
 
 impl Refill {
-    /// An empty queue. All memory that it will ever use is allocated now.
-    pub fn new(params: Params, now: Instant, stream: Stream) -> Self {
-        Self {
-            link_rate: LinkRate::of(params.rate),
-            queue: VecDeque::with_capacity(params.limit),
-            state: State {
-                count: 0,
-                head: Head::From(now),
-                expires: now + params.lifetime,
-                arrived: now,
-            },
-            params,
-            backlog: Tally::ZERO,
-            stream,
-            stats: Stats {
-                summed: now,
-                ..Stats::default()
-            },
-        }
-    }
-
     fn room(&self) -> bool {
         self.queue.len() < self.params.limit
     }
@@ -218,8 +183,43 @@ impl Refill {
         self.release(cx.now);
         Admission::Refused(cx.fates.discard(packet, reason))
     }
+}
 
-    /// Applies other parameters; keeps the state.
+impl Configured for Refill {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn limit(params: &Params) -> Result<usize, SettingError> {
+        let (threshold, limit) = (params.threshold, params.limit);
+        if threshold > limit {
+            return Err(SettingError::Contradiction {
+                name: "threshold",
+                why: format!("{threshold} packets never wait, because limit is {limit}"),
+            });
+        }
+        Ok(limit)
+    }
+
+    fn build(params: Params, now: Instant, streams: &Streams) -> Self {
+        Self {
+            link_rate: LinkRate::of(params.rate),
+            queue: VecDeque::with_capacity(params.limit),
+            state: State {
+                count: 0,
+                head: Head::From(now),
+                expires: now + params.lifetime,
+                arrived: now,
+            },
+            params,
+            backlog: Tally::ZERO,
+            stream: streams.stream(MANUAL.name),
+            stats: Stats {
+                summed: now,
+                ..Stats::default()
+            },
+        }
+    }
+
     fn change(&mut self, params: Params, now: Instant) {
         self.sum(now);
         let more = params.limit.saturating_sub(self.queue.len());
@@ -323,10 +323,6 @@ impl Discipline for Refill {
         self.link_rate.port = rate;
     }
 
-    fn reconfigure(&mut self, settings: &Settings, now: Instant) {
-        self.change(accepted(Params::new(settings)), now);
-    }
-
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
         self.backlog = Tally::ZERO;
         self.queue.drain(..).for_each(out);
@@ -351,11 +347,10 @@ impl Discipline for Refill {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::{Rig, gauge};
+    use crate::rig::{self, Rig, built, gauge};
     use proptest::prelude::*;
     use weir_base::Streams;
     use weir_base::early::spread_waiting;
-    use weir_base::setting::Settings;
 
     /// 1000 B at 10 Mbit/s take 800 us.
     const PACKET_TIME: Span = Span::from_micros(800);
@@ -379,7 +374,7 @@ mod tests {
     }
 
     fn refill(params: Params) -> Refill {
-        Refill::new(params, Instant::ZERO, stream())
+        built(params)
     }
 
     fn after(span: Span) -> Instant {
@@ -595,11 +590,9 @@ mod tests {
 
     #[test]
     fn a_threshold_that_is_never_reached_is_refused() {
-        use weir_base::setting::Scalar;
-        let given = [("threshold", Scalar::Integer(2000))];
-        let settings = Settings::check(MANUAL.parameters, given.iter().map(|(n, v)| (*n, v)));
+        let error = rig::params::<Refill>(&[("threshold", "2000")]).unwrap_err();
         assert_eq!(
-            Params::new(&settings.unwrap()).unwrap_err().to_string(),
+            error.to_string(),
             "`threshold`: 2000 packets never wait, because limit is 1000"
         );
     }

@@ -40,13 +40,6 @@ use crate::parts::chance::Chance;
 pub(super) const WORDS: &[&str] = &[
     "none", "efm", "raef", "rbaef", "rpaef", "efmp", "ramaf", "eccm",
 ];
-/// The words for the flow that EFMP removes.
-pub(super) const POLICIES: &[&str] = &["oldest", "most_active"];
-/// The words for the flows that RAMAF counts.
-pub(super) const COUNTED: &[&str] = &["elastic", "listed"];
-/// The words for the form of ECCM.
-pub(super) const FORMS: &[&str] = &["timers", "literal"];
-
 /// An event that a mechanism reacts to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
