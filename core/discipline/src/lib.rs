@@ -42,6 +42,7 @@ pub mod fair {
     pub mod class_weights;
     pub(crate) mod classes;
     pub mod drr;
+    pub(crate) mod fair_queue;
     pub mod fq_codel;
     pub mod host_fair;
     pub(crate) mod hosts;
@@ -67,6 +68,7 @@ pub mod admission {
     pub mod fan;
     pub mod pdrr;
     pub mod pfq;
+    pub(crate) mod priority_fair;
     pub(crate) mod ranking;
     pub mod scheduler;
     pub(crate) mod split;

@@ -12,15 +12,14 @@
 use std::collections::VecDeque;
 
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::SettingError;
-use weir_base::{Instant, Streams, Tally};
-use weir_packet::{Class, KeyKind, Packet};
+use weir_base::{Instant, Streams};
+use weir_packet::{KeyKind, Packet};
 
-use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
+use crate::contract::{Cx, Manual};
+use crate::fair::fair_queue::{FairQueue, Queues, Sharing};
 use crate::fifo::LIMIT;
 use crate::params::{Parameters, params};
-use crate::parts::bins::{BUCKETS, Bins, KEY, Measure, QUANTUM};
-use crate::waiting::{Service, Waiting};
+use crate::parts::bins::{BUCKETS, KEY, QUANTUM};
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -73,12 +72,6 @@ params! {
     }
 }
 
-/// Counters of the queues.
-#[derive(Clone, Copy, Debug, Default)]
-struct Stats {
-    longest_flow: u64,
-}
-
 /// One queue's share.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
@@ -88,144 +81,113 @@ struct Share {
     active: bool,
 }
 
-/// The queues and their round.
-#[derive(Debug)]
-pub struct Drr {
-    params: Params,
-    bins: Bins,
+/// Deficit round robin over hashed queues.
+pub(crate) type Drr = FairQueue<Round>;
+
+/// The shares of the queues, and their round.
+#[derive(Debug, Default)]
+pub(crate) struct Round {
     shares: Vec<Share>,
     /// Active queues; the first one has the turn, and has its quantum.
     round: VecDeque<u32>,
-    stats: Stats,
 }
 
-impl Drr {
-    fn next(&mut self) -> Option<Packet> {
-        if let Some(packet) = self.bins.pop_aside() {
-            return Some(packet);
-        }
-        // Each step ends a turn; a packet needs at most (its length / quantum) turns of its queue.
-        while let Some(&bin) = self.round.front() {
-            let share = &mut self.shares[bin as usize];
-            match self.bins.front_bytes(bin as usize) {
-                Some(bytes) if bytes <= share.deficit => {
-                    share.deficit -= bytes;
-                    let packet = self.bins.pop(bin as usize);
-                    if self.bins.is_empty(bin as usize) {
-                        self.leave_round();
-                    }
-                    return packet;
-                }
-                Some(_) => {
-                    share.deficit += self.params.quantum_bytes;
-                    self.round.rotate_left(1);
-                }
-                None => self.leave_round(), // its last packet was dropped to make room
-            }
-        }
-        None
-    }
-
-    fn leave_round(&mut self) {
+impl Round {
+    fn leave(&mut self) {
         if let Some(bin) = self.round.pop_front() {
             self.shares[bin as usize] = Share::default();
         }
     }
 }
 
-impl Configured for Drr {
+impl Sharing for Round {
     type Params = Params;
     const MANUAL: Manual = MANUAL;
 
-    fn limit(params: &Params) -> Result<usize, SettingError> {
-        Ok(params.limit)
+    fn limit(params: &Params) -> usize {
+        params.limit
     }
 
-    fn build(params: Params, _now: Instant, _streams: &Streams) -> Self {
-        Self {
-            bins: Bins::new(params.buckets, params.limit, Measure::Bytes),
-            shares: vec![Share::default(); params.buckets],
-            round: VecDeque::with_capacity(params.buckets),
-            params,
-            stats: Stats::default(),
-        }
+    fn layout(params: &Params) -> (usize, impl PartialEq) {
+        (params.buckets, params.key)
     }
 
-    fn change(&mut self, params: Params, _now: Instant) {
-        if (params.key, params.buckets) != (self.params.key, self.params.buckets) {
-            let order = std::iter::from_fn(|| self.next()).collect();
-            self.bins.renew(params.buckets, order);
-            self.shares = vec![Share::default(); params.buckets];
-            self.round = VecDeque::with_capacity(params.buckets);
-        }
-        self.bins.reserve(params.limit);
-        self.params = params;
+    fn new(_params: &Params, _now: Instant, _streams: &Streams) -> Self {
+        Self::default()
     }
-}
 
-impl Discipline for Drr {
-    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
-        let bin = self.bins.bin(cx.keys.hash(&packet, self.params.key));
-        let full = self.bins.is_full(self.params.limit);
-        self.stats.longest_flow += u64::from(full);
+    fn renew(&mut self, bins: usize) {
+        self.shares = vec![Share::default(); bins];
+        self.round = VecDeque::with_capacity(bins);
+    }
+
+    fn prefetch(&self, queues: &Queues<Params>, cx: &Cx<'_>, packet: &Packet) {
+        let bin = queues.bins.bin(cx.keys.hash(packet, queues.params.key));
+        queues.bins.touch(bin);
+        std::hint::black_box(self.shares[bin].active);
+    }
+
+    #[inline]
+    fn arrive(
+        &mut self,
+        queues: &mut Queues<Params>,
+        cx: &mut Cx<'_>,
+        packet: &mut Packet,
+    ) -> Option<usize> {
+        let bin = queues.bins.bin(cx.keys.hash(packet, queues.params.key));
         let share = &mut self.shares[bin];
         if !share.active {
             *share = Share {
-                deficit: self.params.quantum_bytes,
+                deficit: queues.params.quantum_bytes,
                 active: true,
             };
             self.round.push_back(bin as u32);
         }
-        self.bins.admit(cx, bin, packet, self.params.limit)
+        Some(bin)
     }
 
-    fn dequeue(&mut self, _cx: &mut Cx<'_>) -> Option<Packet> {
-        self.next()
+    #[inline]
+    fn next(&mut self, queues: &mut Queues<Params>, _now: Instant) -> Option<Packet> {
+        // Each step ends a turn; a packet needs at most (its length / quantum) turns of its queue.
+        while let Some(&bin) = self.round.front() {
+            let share = &mut self.shares[bin as usize];
+            match queues.bins.front_bytes(bin as usize) {
+                Some(bytes) if bytes <= share.deficit => {
+                    share.deficit -= bytes;
+                    let packet = queues.bins.pop(bin as usize);
+                    if queues.bins.is_empty(bin as usize) {
+                        self.leave();
+                    }
+                    return packet;
+                }
+                Some(_) => {
+                    share.deficit += queues.params.quantum_bytes;
+                    self.round.rotate_left(1);
+                }
+                None => self.leave(), // its last packet was dropped to make room
+            }
+        }
+        None
     }
 
-    fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
-        let bin = self.bins.bin(cx.keys.hash(packet, self.params.key));
-        self.bins.touch(bin);
-        std::hint::black_box(self.shares[bin].active);
+    fn heap_bytes(&self, _params: &Params) -> usize {
+        self.shares.capacity() * size_of::<Share>() + self.round.capacity() * size_of::<u32>()
     }
 
-    fn has_room(&self, _class: Class) -> bool {
-        !self.bins.is_full(self.params.limit)
-    }
-
-    fn ready(&self, _now: Instant) -> Ready {
-        self.bins.ready()
-    }
-
-    fn backlog(&self) -> Tally {
-        self.bins.held()
-    }
-
-    fn state_bytes(&self) -> usize {
-        size_of_val(self)
-            + self.bins.state_bytes()
-            + self.shares.capacity() * size_of::<Share>()
-            + self.round.capacity() * size_of::<u32>()
-    }
-
-    fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
-        std::iter::from_fn(|| self.next()).for_each(out);
-    }
-
-    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
-        report("longest_flow", self.stats.longest_flow);
+    fn inspect(&self, queues: &Queues<Params>, report: &mut dyn FnMut(&'static str, u64)) {
+        report("longest_flow", queues.longest_flow);
         report("active", self.round.len() as u64);
     }
 
-    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
-        let key = Some(self.params.key);
-        self.bins.waiting(key, |_| Service::EVEN, report);
+    fn common(params: &Params) -> Option<KeyKind> {
+        Some(params.key)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::Admission;
     use crate::rig::{Rig, built};
     use proptest::prelude::*;
 

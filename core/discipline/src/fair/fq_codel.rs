@@ -12,14 +12,14 @@ use std::collections::VecDeque;
 
 use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter, SettingError};
-use weir_base::{Instant, Streams, Tally};
-use weir_packet::{Class, Discarded, KeyKind, Packet, Reason};
+use weir_base::{Instant, Streams};
+use weir_packet::{Discarded, KeyKind, Packet};
 
 use crate::aqm::codel::{self, Control, ECN, INTERVAL, TARGET};
-use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
+use crate::contract::{Cx, Manual};
+use crate::fair::fair_queue::{FairQueue, Queues, Sharing};
 use crate::params::{Parameters, params};
-use crate::parts::bins::{Bins, KEY, Measure, QUANTUM};
-use crate::waiting::{Service, Waiting};
+use crate::parts::bins::{Bins, KEY, QUANTUM};
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -100,7 +100,6 @@ params! {
 /// Counters of the queues.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
-    longest_flow: u64,
     new_flows: u64,
     control: codel::Stats,
 }
@@ -115,11 +114,12 @@ struct Flow {
     codel: codel::State,
 }
 
-/// The queues and the two lists.
-#[derive(Debug)]
-pub struct FqCodel {
-    params: Params,
-    bins: Bins,
+/// Flow queues with controlled delay.
+pub(crate) type FqCodel = FairQueue<NewAndOld>;
+
+/// The states of the queues, and the two lists.
+#[derive(Debug, Default)]
+pub(crate) struct NewAndOld {
     flows: Vec<Flow>,
     new: VecDeque<u32>,
     old: VecDeque<u32>,
@@ -140,9 +140,14 @@ impl codel::Source for One<'_> {
     }
 }
 
-impl FqCodel {
+impl NewAndOld {
     /// Takes the next packet of the lists; `take` takes it from the bin that has the turn.
-    fn next(&mut self, mut take: impl FnMut(&mut Self, usize) -> Option<Packet>) -> Option<Packet> {
+    #[inline]
+    fn step(
+        &mut self,
+        queues: &mut Queues<Params>,
+        mut take: impl FnMut(&mut Self, &mut Queues<Params>, usize) -> Option<Packet>,
+    ) -> Option<Packet> {
         // Each step takes a packet, uses up a turn, or finds an empty queue, which then leaves the lists.
         loop {
             let is_new = !self.new.is_empty();
@@ -150,12 +155,12 @@ impl FqCodel {
             let bin = *list.front()?;
             let flow = &mut self.flows[bin as usize];
             if flow.credit <= 0 {
-                flow.credit += self.params.quantum_bytes as i64;
+                flow.credit += queues.params.quantum_bytes as i64;
                 list.pop_front();
                 self.old.push_back(bin);
                 continue;
             }
-            if let Some(packet) = take(self, bin as usize) {
+            if let Some(packet) = take(self, queues, bin as usize) {
                 self.flows[bin as usize].credit -= packet.bytes() as i64;
                 return Some(packet);
             }
@@ -173,132 +178,99 @@ impl FqCodel {
             self.flows[bin as usize].listed = false;
         }
     }
-
-    fn next_unjudged(&mut self) -> Option<Packet> {
-        match self.bins.pop_aside() {
-            Some(packet) => Some(packet),
-            None => self.next(|this, bin| this.bins.pop(bin)),
-        }
-    }
-
-    /// Drops packets at the head of the longest queue; returns that queue and the last drop.
-    fn make_room(&mut self, cx: &mut Cx<'_>) -> Option<(usize, Discarded)> {
-        let bin = self.bins.longest()?;
-        let half = self.bins.tally(bin).packets / 2;
-        let mut last = None;
-        for _ in 0..half.clamp(1, self.params.drop_batch) {
-            let packet = self.bins.pop(bin)?;
-            self.stats.longest_flow += 1;
-            last = Some((bin, cx.fates.discard(packet, Reason::LongestFlow)));
-        }
-        last
-    }
 }
 
-impl Configured for FqCodel {
+impl Sharing for NewAndOld {
     type Params = Params;
     const MANUAL: Manual = MANUAL;
 
-    fn limit(params: &Params) -> Result<usize, SettingError> {
-        params.control.check()?;
-        Ok(params.limit)
+    fn limit(params: &Params) -> usize {
+        params.limit
     }
 
-    fn build(params: Params, _now: Instant, _streams: &Streams) -> Self {
-        Self {
-            bins: Bins::new(params.flows, params.limit, Measure::Bytes),
-            flows: vec![Flow::default(); params.flows],
-            new: VecDeque::with_capacity(params.flows),
-            old: VecDeque::with_capacity(params.flows),
-            params,
-            bytes_max: 0,
-            stats: Stats::default(),
-        }
+    fn check(params: &Params) -> Result<(), SettingError> {
+        params.control.check()
     }
 
-    fn change(&mut self, params: Params, _now: Instant) {
-        if (params.key, params.flows) != (self.params.key, self.params.flows) {
-            let order = std::iter::from_fn(|| self.next_unjudged()).collect();
-            self.bins.renew(params.flows, order);
-            self.flows = vec![Flow::default(); params.flows];
-            self.new = VecDeque::with_capacity(params.flows);
-            self.old = VecDeque::with_capacity(params.flows);
-        }
-        self.bins.reserve(params.limit);
-        self.params = params;
+    fn layout(params: &Params) -> (usize, impl PartialEq) {
+        (params.flows, params.key)
     }
-}
 
-impl Discipline for FqCodel {
-    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
+    fn new(_params: &Params, _now: Instant, _streams: &Streams) -> Self {
+        Self::default()
+    }
+
+    fn renew(&mut self, bins: usize) {
+        self.flows = vec![Flow::default(); bins];
+        self.new = VecDeque::with_capacity(bins);
+        self.old = VecDeque::with_capacity(bins);
+    }
+
+    fn prefetch(&self, queues: &Queues<Params>, cx: &Cx<'_>, packet: &Packet) {
+        let bin = queues.bins.bin(cx.keys.hash(packet, queues.params.key));
+        queues.bins.touch(bin);
+        std::hint::black_box(self.flows[bin].listed);
+    }
+
+    #[inline]
+    fn arrive(
+        &mut self,
+        queues: &mut Queues<Params>,
+        cx: &mut Cx<'_>,
+        packet: &mut Packet,
+    ) -> Option<usize> {
         self.bytes_max = self.bytes_max.max(packet.bytes());
-        let bin = self.bins.bin(cx.keys.hash(&packet, self.params.key));
-        let alone = self.bins.is_empty(bin);
-        self.bins.push(bin, packet);
+        let bin = queues.bins.bin(cx.keys.hash(packet, queues.params.key));
         let flow = &mut self.flows[bin];
         if !flow.listed {
             flow.listed = true;
-            flow.credit = self.params.quantum_bytes as i64;
+            flow.credit = queues.params.quantum_bytes as i64;
             self.stats.new_flows += 1;
             self.new.push_back(bin as u32);
         }
-        if self.bins.held().packets <= self.params.limit as u64 {
-            return Admission::Queued;
-        }
-        match self.make_room(cx) {
-            Some((victim, ended)) if alone && victim == bin => Admission::Refused(ended),
-            _ => Admission::Queued,
-        }
+        Some(bin)
     }
 
-    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        if let Some(packet) = self.bins.pop_aside() {
-            return Some(packet);
+    fn make_room(
+        &mut self,
+        queues: &mut Queues<Params>,
+        cx: &mut Cx<'_>,
+    ) -> Option<(usize, Discarded)> {
+        let bin = queues.bins.longest()?;
+        let half = queues.bins.tally(bin).packets / 2;
+        let mut last = None;
+        for _ in 0..half.clamp(1, queues.params.drop_batch) {
+            last = Some((bin, queues.drop_head(cx, bin)?));
         }
-        self.next(|this, bin| {
+        last
+    }
+
+    fn next(&mut self, queues: &mut Queues<Params>, _now: Instant) -> Option<Packet> {
+        self.step(queues, |_, queues, bin| queues.bins.pop(bin))
+    }
+
+    #[inline]
+    fn dequeue(&mut self, queues: &mut Queues<Params>, cx: &mut Cx<'_>) -> Option<Packet> {
+        self.step(queues, |this, queues, bin| {
             cx.heavy = this.new.is_empty();
             codel::dequeue(
                 &mut this.flows[bin].codel,
-                &this.params.control,
+                &queues.params.control,
                 cx,
-                &mut One(&mut this.bins, bin),
+                &mut One(&mut queues.bins, bin),
                 this.bytes_max,
                 &mut this.stats.control,
             )
         })
     }
 
-    fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
-        let bin = self.bins.bin(cx.keys.hash(packet, self.params.key));
-        self.bins.touch(bin);
-        std::hint::black_box(self.flows[bin].listed);
-    }
-
-    fn has_room(&self, _class: Class) -> bool {
-        !self.bins.is_full(self.params.limit)
-    }
-
-    fn ready(&self, _now: Instant) -> Ready {
-        self.bins.ready()
-    }
-
-    fn backlog(&self) -> Tally {
-        self.bins.held()
-    }
-
-    fn state_bytes(&self) -> usize {
-        size_of_val(self)
-            + self.bins.state_bytes()
-            + self.flows.capacity() * size_of::<Flow>()
+    fn heap_bytes(&self, _params: &Params) -> usize {
+        self.flows.capacity() * size_of::<Flow>()
             + (self.new.capacity() + self.old.capacity()) * size_of::<u32>()
     }
 
-    fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
-        std::iter::from_fn(|| self.next_unjudged()).for_each(out);
-    }
-
-    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
-        report("longest_flow", self.stats.longest_flow);
+    fn inspect(&self, queues: &Queues<Params>, report: &mut dyn FnMut(&'static str, u64)) {
+        report("longest_flow", queues.longest_flow);
         report("dropped", self.stats.control.dropped);
         report("marked", self.stats.control.marked);
         report("new_flows", self.stats.new_flows);
@@ -306,18 +278,19 @@ impl Discipline for FqCodel {
         report("old_now", self.old.len() as u64);
     }
 
-    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
-        let key = Some(self.params.key);
-        self.bins.waiting(key, |_| Service::EVEN, report);
+    fn common(params: &Params) -> Option<KeyKind> {
+        Some(params.key)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::Discipline;
     use crate::rig::{Rig, built};
     use proptest::prelude::*;
-    use weir_base::Span;
+    use weir_base::{Span, Tally};
+    use weir_packet::Reason;
 
     fn params() -> Params {
         Params {

@@ -12,15 +12,15 @@ use std::collections::VecDeque;
 
 use rand::Rng;
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::{Kind, Parameter, SettingError};
-use weir_base::{Instant, Span, Stream, Streams, Tally};
-use weir_packet::{Class, KeyKind, Packet, Reason};
+use weir_base::setting::{Kind, Parameter};
+use weir_base::{Instant, Span, Stream, Streams};
+use weir_packet::{KeyKind, Packet};
 
-use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
+use crate::contract::{Cx, Manual};
+use crate::fair::fair_queue::{FairQueue, Queues, Sharing};
 use crate::fifo::LIMIT;
 use crate::params::{Parameters, params};
 use crate::parts::bins::{BUCKETS, Bins, KEY, Measure, QUANTUM};
-use crate::waiting::{Service, Waiting};
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -86,7 +86,6 @@ params! {
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
     full: u64,
-    longest_flow: u64,
     perturbations: u64,
 }
 
@@ -120,11 +119,12 @@ impl Salt {
     }
 }
 
-/// The queues and their round.
+/// Stochastic fairness queueing.
+pub(crate) type Sfq = FairQueue<Salted>;
+
+/// The shares of the queues, their round, and the salt of the hash.
 #[derive(Debug)]
-pub struct Sfq {
-    params: Params,
-    bins: Bins,
+pub(crate) struct Salted {
     shares: Vec<Share>,
     round: VecDeque<u32>,
     stream: Stream,
@@ -133,24 +133,25 @@ pub struct Sfq {
     stats: Stats,
 }
 
-impl Sfq {
-    fn bin(&self, cx: &Cx<'_>, packet: &Packet) -> usize {
-        let hash = cx.keys.hash(packet, self.params.key);
-        self.bins.bin(self.salt.mix(hash))
+impl Salted {
+    fn bin(&self, queues: &Queues<Params>, cx: &Cx<'_>, packet: &Packet) -> usize {
+        let hash = cx.keys.hash(packet, queues.params.key);
+        queues.bins.bin(self.salt.mix(hash))
     }
 
-    fn perturb(&mut self, cx: &Cx<'_>) {
+    fn perturb(&mut self, queues: &mut Queues<Params>, cx: &Cx<'_>) {
         self.stats.perturbations += 1;
         self.salt = Salt::draw(&mut self.stream);
-        self.perturb_at = cx.now + self.params.perturb;
-        let (salt, key, bins) = (self.salt, self.params.key, self.bins.count());
-        self.bins
+        self.perturb_at = cx.now + queues.params.perturb;
+        let (salt, key, bins) = (self.salt, queues.params.key, queues.bins.count());
+        queues
+            .bins
             .rehash(|packet| Bins::place(salt.mix(cx.keys.hash(packet, key)), bins));
         self.round.clear();
         for (bin, share) in self.shares.iter_mut().enumerate() {
-            let active = !self.bins.is_empty(bin);
+            let active = !queues.bins.is_empty(bin);
             *share = Share {
-                allotment: self.params.quantum_bytes as i64,
+                allotment: queues.params.quantum_bytes as i64,
                 active,
             };
             if active {
@@ -158,24 +159,92 @@ impl Sfq {
             }
         }
     }
+}
 
-    fn next(&mut self) -> Option<Packet> {
-        if let Some(packet) = self.bins.pop_aside() {
-            return Some(packet);
+impl Sharing for Salted {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+    const MEASURE: Measure = Measure::Packets;
+
+    fn limit(params: &Params) -> usize {
+        params.limit
+    }
+
+    fn layout(params: &Params) -> (usize, impl PartialEq) {
+        (params.buckets, params.key)
+    }
+
+    fn new(params: &Params, now: Instant, streams: &Streams) -> Self {
+        let mut stream = streams.stream(MANUAL.name);
+        Self {
+            shares: Vec::new(),
+            round: VecDeque::new(),
+            salt: Salt::draw(&mut stream),
+            stream,
+            perturb_at: now + params.perturb,
+            stats: Stats::default(),
         }
+    }
+
+    fn renew(&mut self, bins: usize) {
+        self.shares = vec![Share::default(); bins];
+        self.round = VecDeque::with_capacity(bins);
+    }
+
+    fn change(&mut self, old: &Params, new: &Params, now: Instant) {
+        if new.perturb != old.perturb {
+            self.perturb_at = now + new.perturb;
+        }
+    }
+
+    fn prefetch(&self, queues: &Queues<Params>, cx: &Cx<'_>, packet: &Packet) {
+        let bin = self.bin(queues, cx, packet);
+        queues.bins.touch(bin);
+        std::hint::black_box(self.shares[bin].active);
+    }
+
+    #[inline]
+    fn arrive(
+        &mut self,
+        queues: &mut Queues<Params>,
+        cx: &mut Cx<'_>,
+        packet: &mut Packet,
+    ) -> Option<usize> {
+        // While no packet is held, the timer is off, so that an idle queue causes no wake-ups.
+        if queues.params.perturb != Span::ZERO && self.perturb_at <= cx.now {
+            self.perturb(queues, cx);
+        }
+        let bin = self.bin(queues, cx, packet);
+        if queues.bins.tally(bin).packets >= queues.params.depth {
+            self.stats.full += 1;
+            return None;
+        }
+        let share = &mut self.shares[bin];
+        if !share.active {
+            *share = Share {
+                allotment: queues.params.quantum_bytes as i64,
+                active: true,
+            };
+            self.round.push_back(bin as u32);
+        }
+        Some(bin)
+    }
+
+    #[inline]
+    fn next(&mut self, queues: &mut Queues<Params>, _now: Instant) -> Option<Packet> {
         // Each step ends a turn; a packet costs at most (its length / quantum) turns of its queue.
         while let Some(&bin) = self.round.front() {
             let share = &mut self.shares[bin as usize];
-            if share.allotment <= 0 && !self.bins.is_empty(bin as usize) {
-                share.allotment += self.params.quantum_bytes as i64;
+            if share.allotment <= 0 && !queues.bins.is_empty(bin as usize) {
+                share.allotment += queues.params.quantum_bytes as i64;
                 self.round.rotate_left(1);
                 continue;
             }
-            let packet = self.bins.pop(bin as usize);
+            let packet = queues.bins.pop(bin as usize);
             if let Some(packet) = &packet {
                 share.allotment -= packet.bytes() as i64;
             }
-            if self.bins.is_empty(bin as usize) {
+            if queues.bins.is_empty(bin as usize) {
                 share.active = false;
                 self.round.pop_front();
             }
@@ -185,135 +254,47 @@ impl Sfq {
         }
         None
     }
-}
 
-impl Configured for Sfq {
-    type Params = Params;
-    const MANUAL: Manual = MANUAL;
-
-    fn limit(params: &Params) -> Result<usize, SettingError> {
-        Ok(params.limit)
-    }
-
-    fn build(params: Params, now: Instant, streams: &Streams) -> Self {
-        let mut stream = streams.stream(MANUAL.name);
-        Self {
-            bins: Bins::new(params.buckets, params.limit, Measure::Packets),
-            shares: vec![Share::default(); params.buckets],
-            round: VecDeque::with_capacity(params.buckets),
-            salt: Salt::draw(&mut stream),
-            stream,
-            perturb_at: now + params.perturb,
-            params,
-            stats: Stats::default(),
-        }
-    }
-
-    fn change(&mut self, params: Params, now: Instant) {
-        if (params.key, params.buckets) != (self.params.key, self.params.buckets) {
-            let order = std::iter::from_fn(|| self.next()).collect();
-            self.bins.renew(params.buckets, order);
-            self.shares = vec![Share::default(); params.buckets];
-            self.round = VecDeque::with_capacity(params.buckets);
-        }
-        if params.perturb != self.params.perturb {
-            self.perturb_at = now + params.perturb;
-        }
-        self.bins.reserve(params.limit);
-        self.params = params;
-    }
-}
-
-impl Discipline for Sfq {
-    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
-        // While no packet is held, the timer is off, so that an idle queue causes no wake-ups.
-        if self.params.perturb != Span::ZERO && self.perturb_at <= cx.now {
-            self.perturb(cx);
-        }
-        let bin = self.bin(cx, &packet);
-        if self.bins.tally(bin).packets >= self.params.depth {
-            self.stats.full += 1;
-            return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
-        }
-        let full = self.bins.is_full(self.params.limit);
-        self.stats.longest_flow += u64::from(full);
-        let share = &mut self.shares[bin];
-        if !share.active {
-            *share = Share {
-                allotment: self.params.quantum_bytes as i64,
-                active: true,
-            };
-            self.round.push_back(bin as u32);
-        }
-        self.bins.admit(cx, bin, packet, self.params.limit)
-    }
-
-    fn dequeue(&mut self, _cx: &mut Cx<'_>) -> Option<Packet> {
-        self.next()
-    }
-
-    fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
-        let bin = self.bin(cx, packet);
-        self.bins.touch(bin);
-        std::hint::black_box(self.shares[bin].active);
-    }
-
-    fn has_room(&self, _class: Class) -> bool {
+    fn has_room(queues: &Queues<Params>) -> bool {
         // The queue of a packet is not known in advance, so no queue may be at its depth.
-        let deepest = self
-            .bins
-            .longest()
-            .map_or(0, |bin| self.bins.tally(bin).packets);
-        self.bins.held().packets < self.params.limit as u64 && deepest < self.params.depth
+        let longest = queues.bins.longest();
+        let deepest = longest.map_or(0, |bin| queues.bins.tally(bin).packets);
+        !queues.bins.is_full() && deepest < queues.params.depth
     }
 
-    fn ready(&self, _now: Instant) -> Ready {
-        self.bins.ready()
-    }
-
-    fn backlog(&self) -> Tally {
-        self.bins.held()
-    }
-
-    fn state_bytes(&self) -> usize {
-        size_of_val(self)
-            + self.bins.state_bytes()
-            + self.shares.capacity() * size_of::<Share>()
-            + self.round.capacity() * size_of::<u32>()
-    }
-
-    fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
-        std::iter::from_fn(|| self.next()).for_each(out);
-    }
-
-    fn timeout(&self) -> Option<Instant> {
-        let wanted = self.params.perturb != Span::ZERO && self.bins.held().packets > 0;
+    fn timeout(&self, queues: &Queues<Params>) -> Option<Instant> {
+        let wanted = queues.params.perturb != Span::ZERO && queues.bins.held().packets > 0;
         wanted.then_some(self.perturb_at)
     }
 
-    fn on_timeout(&mut self, cx: &mut Cx<'_>) {
-        if self.timeout().is_some_and(|due| due <= cx.now) {
-            self.perturb(cx);
+    fn on_timeout(&mut self, queues: &mut Queues<Params>, cx: &mut Cx<'_>) {
+        if self.timeout(queues).is_some_and(|due| due <= cx.now) {
+            self.perturb(queues, cx);
         }
     }
 
-    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
+    fn heap_bytes(&self, _params: &Params) -> usize {
+        self.shares.capacity() * size_of::<Share>() + self.round.capacity() * size_of::<u32>()
+    }
+
+    fn inspect(&self, queues: &Queues<Params>, report: &mut dyn FnMut(&'static str, u64)) {
         report("full", self.stats.full);
-        report("longest_flow", self.stats.longest_flow);
+        report("longest_flow", queues.longest_flow);
         report("perturbations", self.stats.perturbations);
         report("active", self.round.len() as u64);
     }
 
-    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
-        let key = Some(self.params.key);
-        self.bins.waiting(key, |_| Service::EVEN, report);
+    fn common(params: &Params) -> Option<KeyKind> {
+        Some(params.key)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::{Admission, Discipline};
     use crate::rig::{Rig, built, gauge};
+    use weir_packet::Reason;
 
     fn sfq(params: Params) -> Sfq {
         built(params)
@@ -374,7 +355,10 @@ mod tests {
         assert_eq!(sfq.timeout(), None);
         let together = |sfq: &Sfq, rig: &mut Rig| {
             let packets: Vec<_> = (0..40).map(|flow| rig.packet(flow, 100)).collect();
-            let bins: Vec<_> = packets.iter().map(|p| sfq.bin(&rig.cx(), p)).collect();
+            let bins: Vec<_> = packets
+                .iter()
+                .map(|p| sfq.sharing.bin(&sfq.queues, &rig.cx(), p))
+                .collect();
             let pairs = (0..40).flat_map(|a| (0..a).map(move |b| (a, b)));
             let pairs: Vec<_> = pairs.filter(|(a, b)| bins[*a] == bins[*b]).collect();
             pairs

@@ -10,7 +10,7 @@
 //!
 //! Source: Goyal, Vin, Cheng, "Start-time Fair Queuing", IEEE/ACM Transactions on Networking,
 //! October 1997, section II. `Clock` and `Tag` are the algorithm for any number of queues;
-//! [`Stfq`] is the discipline over hashed flows.
+//! `Stfq` is the discipline over hashed flows.
 //!
 //! A packet needs no tag of its own. A packet that arrives at a non-empty queue starts at the finish of
 //! the packet before it, because the virtual time is never beyond the start of a queued packet. So each
@@ -21,15 +21,14 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::SettingError;
-use weir_base::{Instant, Streams, Tally};
-use weir_packet::{Class, KeyKind, Packet};
+use weir_base::{Instant, Streams};
+use weir_packet::{KeyKind, Packet};
 
-use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
+use crate::contract::{Cx, Manual};
+use crate::fair::fair_queue::{FairQueue, Queues, Sharing};
 use crate::fifo::LIMIT;
 use crate::params::{Parameters, params};
-use crate::parts::bins::{BUCKETS, Bins, KEY, Measure};
-use crate::waiting::{Service, Waiting};
+use crate::parts::bins::{BUCKETS, KEY};
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -132,12 +131,6 @@ params! {
     }
 }
 
-/// Counters of the queues.
-#[derive(Clone, Copy, Debug, Default)]
-struct Stats {
-    longest_flow: u64,
-}
-
 /// One queue's place in virtual time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
@@ -146,33 +139,82 @@ struct Place {
     waits: bool,
 }
 
-/// The queues, and the non-empty queues by start tag.
-#[derive(Debug)]
-pub struct Stfq {
-    params: Params,
-    bins: Bins,
+/// Start-time fair queueing over hashed queues.
+pub(crate) type Stfq = FairQueue<ByTag>;
+
+/// The places of the queues, and the non-empty queues by start tag.
+#[derive(Debug, Default)]
+pub(crate) struct ByTag {
     places: Vec<Place>,
     waiting: BinaryHeap<Reverse<(Tag, u32)>>,
     clock: Clock,
-    stats: Stats,
 }
 
-impl Stfq {
-    fn next(&mut self) -> Option<Packet> {
-        if let Some(packet) = self.bins.pop_aside() {
-            return Some(packet);
+impl Sharing for ByTag {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn limit(params: &Params) -> usize {
+        params.limit
+    }
+
+    fn layout(params: &Params) -> (usize, impl PartialEq) {
+        (params.buckets, params.key)
+    }
+
+    fn new(_params: &Params, _now: Instant, _streams: &Streams) -> Self {
+        Self::default()
+    }
+
+    fn renew(&mut self, bins: usize) {
+        self.places = vec![Place::default(); bins];
+        self.waiting = BinaryHeap::with_capacity(bins);
+    }
+
+    fn prefetch(&self, queues: &Queues<Params>, cx: &Cx<'_>, packet: &Packet) {
+        let bin = queues.bins.bin(cx.keys.hash(packet, queues.params.key));
+        queues.bins.touch(bin);
+        std::hint::black_box(self.places[bin].waits);
+    }
+
+    /// Queues that were emptied to make room lose their turns.
+    fn settle(&mut self, _now: Instant) {
+        for Reverse((_, bin)) in self.waiting.drain() {
+            self.places[bin as usize].waits = false;
         }
+        self.clock.idle();
+    }
+
+    #[inline]
+    fn arrive(
+        &mut self,
+        queues: &mut Queues<Params>,
+        cx: &mut Cx<'_>,
+        packet: &mut Packet,
+    ) -> Option<usize> {
+        let bin = queues.bins.bin(cx.keys.hash(packet, queues.params.key));
+        let place = &mut self.places[bin];
+        if !place.waits {
+            place.waits = true;
+            self.clock.arrive(&mut place.tag);
+            self.waiting.push(Reverse((place.tag, bin as u32)));
+        }
+        Some(bin)
+    }
+
+    #[inline]
+    fn next(&mut self, queues: &mut Queues<Params>, _now: Instant) -> Option<Packet> {
         while let Some(mut first) = self.waiting.peek_mut() {
             let Reverse((_, bin)) = *first;
             let place = &mut self.places[bin as usize];
-            let Some(packet) = self.bins.pop(bin as usize) else {
+            let Some(packet) = queues.bins.pop(bin as usize) else {
                 place.waits = false; // its last packet was dropped to make room
                 PeekMut::pop(first);
                 continue;
             };
             let cost = ByteCost::of_weight(1);
             self.clock.serve(&mut place.tag, cost, packet.bytes());
-            place.waits = !self.bins.is_empty(bin as usize);
+            place.waits = !queues.bins.is_empty(bin as usize);
             if place.waits {
                 *first = Reverse((place.tag, bin)); // moves down to its new place
             } else {
@@ -183,111 +225,25 @@ impl Stfq {
         None
     }
 
-    /// Called when nothing is held: the busy period is over, and queues that were emptied to make room lose
-    /// their turns.
-    fn settle(&mut self) {
-        for Reverse((_, bin)) in self.waiting.drain() {
-            self.places[bin as usize].waits = false;
-        }
-        self.clock.idle();
-    }
-}
-
-impl Configured for Stfq {
-    type Params = Params;
-    const MANUAL: Manual = MANUAL;
-
-    fn limit(params: &Params) -> Result<usize, SettingError> {
-        Ok(params.limit)
-    }
-
-    fn build(params: Params, _now: Instant, _streams: &Streams) -> Self {
-        Self {
-            bins: Bins::new(params.buckets, params.limit, Measure::Bytes),
-            places: vec![Place::default(); params.buckets],
-            waiting: BinaryHeap::with_capacity(params.buckets),
-            clock: Clock::default(),
-            params,
-            stats: Stats::default(),
-        }
-    }
-
-    fn change(&mut self, params: Params, _now: Instant) {
-        if (params.key, params.buckets) != (self.params.key, self.params.buckets) {
-            let order = std::iter::from_fn(|| self.next()).collect();
-            self.bins.renew(params.buckets, order);
-            self.places = vec![Place::default(); params.buckets];
-            self.waiting = BinaryHeap::with_capacity(params.buckets);
-        }
-        self.bins.reserve(params.limit);
-        self.params = params;
-    }
-}
-
-impl Discipline for Stfq {
-    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
-        if self.bins.held().packets == 0 {
-            self.settle();
-        }
-        let bin = self.bins.bin(cx.keys.hash(&packet, self.params.key));
-        let full = self.bins.is_full(self.params.limit);
-        self.stats.longest_flow += u64::from(full);
-        let place = &mut self.places[bin];
-        if !place.waits {
-            place.waits = true;
-            self.clock.arrive(&mut place.tag);
-            self.waiting.push(Reverse((place.tag, bin as u32)));
-        }
-        self.bins.admit(cx, bin, packet, self.params.limit)
-    }
-
-    fn dequeue(&mut self, _cx: &mut Cx<'_>) -> Option<Packet> {
-        self.next()
-    }
-
-    fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
-        let bin = self.bins.bin(cx.keys.hash(packet, self.params.key));
-        self.bins.touch(bin);
-        std::hint::black_box(self.places[bin].waits);
-    }
-
-    fn has_room(&self, _class: Class) -> bool {
-        !self.bins.is_full(self.params.limit)
-    }
-
-    fn ready(&self, _now: Instant) -> Ready {
-        self.bins.ready()
-    }
-
-    fn backlog(&self) -> Tally {
-        self.bins.held()
-    }
-
-    fn state_bytes(&self) -> usize {
-        size_of_val(self)
-            + self.bins.state_bytes()
-            + self.places.capacity() * size_of::<Place>()
+    fn heap_bytes(&self, _params: &Params) -> usize {
+        self.places.capacity() * size_of::<Place>()
             + self.waiting.capacity() * size_of::<Reverse<(Tag, u32)>>()
     }
 
-    fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
-        std::iter::from_fn(|| self.next()).for_each(out);
-    }
-
-    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
-        report("longest_flow", self.stats.longest_flow);
+    fn inspect(&self, queues: &Queues<Params>, report: &mut dyn FnMut(&'static str, u64)) {
+        report("longest_flow", queues.longest_flow);
         report("active", self.waiting.len() as u64);
     }
 
-    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
-        let key = Some(self.params.key);
-        self.bins.waiting(key, |_| Service::EVEN, report);
+    fn common(params: &Params) -> Option<KeyKind> {
+        Some(params.key)
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::contract::{Discipline, Ready};
     use crate::rig::{Rig, built};
     use proptest::prelude::*;
 

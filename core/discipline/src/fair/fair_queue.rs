@@ -1,0 +1,254 @@
+//! A fair queue: packets wait in bins, and a rule shares the link between the bins.
+//!
+//! ```text
+//!              Sharing::arrive +-> [ | | ]  --+
+//!  arrivals -------------------+-> [ ]        +-- Sharing::next --> link
+//!                              +-> [ | | | ]--+
+//!                     too many packets: Sharing::make_room
+//! ```
+//!
+//! This is the common part of `drr`, `stfq`, `sfq`, `fq_codel`, `host_fair` and `class_weights`; a [`Sharing`] is what
+//! distinguishes them.
+
+use weir_base::setting::SettingError;
+use weir_base::{Instant, Streams, Tally};
+use weir_packet::{Class, Discarded, KeyKind, Packet, Reason};
+
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
+use crate::params::Parameters;
+use crate::parts::bins::{Bins, Measure};
+use crate::waiting::{Service, Waiting};
+
+/// The bins with their parameters.
+#[derive(Debug)]
+pub(crate) struct Queues<P> {
+    pub(crate) params: P,
+    pub(crate) bins: Bins,
+    /// Packets that the longest bin lost to make room.
+    pub(crate) longest_flow: u64,
+}
+
+impl<P> Queues<P> {
+    /// Drops the packet at the head of a bin to make room.
+    pub(crate) fn drop_head(&mut self, cx: &mut Cx<'_>, bin: usize) -> Option<Discarded> {
+        let head = self.bins.pop(bin)?;
+        self.longest_flow += 1;
+        Some(cx.fates.discard(head, Reason::LongestFlow))
+    }
+}
+
+/// How bins share the link.
+pub(crate) trait Sharing: Sized + Send + 'static {
+    /// The parameters.
+    type Params: Parameters;
+    /// The manual page.
+    const MANUAL: Manual;
+    /// The measure of a bin's length.
+    const MEASURE: Measure = Measure::Bytes;
+
+    /// Maximum packets held.
+    fn limit(params: &Self::Params) -> usize;
+
+    /// Checks that the parameters do not contradict each other.
+    fn check(_params: &Self::Params) -> Result<(), SettingError> {
+        Ok(())
+    }
+
+    /// The number of bins, and what else decides which bin a packet has.
+    fn layout(params: &Self::Params) -> (usize, impl PartialEq);
+
+    /// The state without any bin.
+    fn new(params: &Self::Params, now: Instant, streams: &Streams) -> Self;
+
+    /// Starts with this number of empty bins.
+    fn renew(&mut self, bins: usize);
+
+    /// Applies other parameters, after a change of the bins.
+    fn change(&mut self, _old: &Self::Params, _new: &Self::Params, _now: Instant) {}
+
+    /// Loads the memory that `arrive` will need.
+    fn prefetch(&self, _queues: &Queues<Self::Params>, _cx: &Cx<'_>, _packet: &Packet) {}
+
+    /// Called when a packet arrives and none is held: the busy period is over.
+    fn settle(&mut self, _now: Instant) {}
+
+    /// The bin of an arriving packet, which will be queued there; `None` if it is dropped because that bin is full.
+    fn arrive(
+        &mut self,
+        queues: &mut Queues<Self::Params>,
+        cx: &mut Cx<'_>,
+        packet: &mut Packet,
+    ) -> Option<usize>;
+
+    /// Makes room for a packet that exceeded the limit; returns the bin that lost packets, and the last one dropped.
+    #[inline]
+    fn make_room(
+        &mut self,
+        queues: &mut Queues<Self::Params>,
+        cx: &mut Cx<'_>,
+    ) -> Option<(usize, Discarded)> {
+        let bin = queues.bins.longest()?;
+        Some((bin, queues.drop_head(cx, bin)?))
+    }
+
+    /// Takes the next packet, and drops none.
+    fn next(&mut self, queues: &mut Queues<Self::Params>, now: Instant) -> Option<Packet>;
+
+    /// Takes the next packet to send.
+    #[inline]
+    fn dequeue(&mut self, queues: &mut Queues<Self::Params>, cx: &mut Cx<'_>) -> Option<Packet> {
+        self.next(queues, cx.now)
+    }
+
+    /// Whether any packet would be queued.
+    fn has_room(queues: &Queues<Self::Params>) -> bool {
+        !queues.bins.is_full()
+    }
+
+    /// When `on_timeout` should be called.
+    fn timeout(&self, _queues: &Queues<Self::Params>) -> Option<Instant> {
+        None
+    }
+
+    /// Called when the timer is due.
+    fn on_timeout(&mut self, _queues: &mut Queues<Self::Params>, _cx: &mut Cx<'_>) {}
+
+    /// Bytes of memory allocated besides the bins.
+    fn heap_bytes(&self, params: &Self::Params) -> usize;
+
+    /// Reports the gauges.
+    fn inspect(&self, queues: &Queues<Self::Params>, report: &mut dyn FnMut(&'static str, u64));
+
+    /// The part of their flow keys that the packets of a bin have in common.
+    fn common(params: &Self::Params) -> Option<KeyKind>;
+
+    /// The rule that decides the turns of a bin.
+    fn service(&self, _bin: usize) -> Service {
+        Service::EVEN
+    }
+}
+
+/// Bins that share the link.
+#[derive(Debug)]
+pub(crate) struct FairQueue<S: Sharing> {
+    pub(crate) queues: Queues<S::Params>,
+    pub(crate) sharing: S,
+}
+
+impl<S: Sharing> FairQueue<S> {
+    /// Takes the next packet, unjudged.
+    fn next(&mut self, now: Instant) -> Option<Packet> {
+        match self.queues.bins.pop_aside() {
+            Some(packet) => Some(packet),
+            None => self.sharing.next(&mut self.queues, now),
+        }
+    }
+}
+
+impl<S: Sharing> Configured for FairQueue<S> {
+    type Params = S::Params;
+    const MANUAL: Manual = S::MANUAL;
+
+    fn limit(params: &S::Params) -> Result<usize, SettingError> {
+        S::check(params).map(|()| S::limit(params))
+    }
+
+    fn build(params: S::Params, now: Instant, streams: &Streams) -> Self {
+        let (bins, _) = S::layout(&params);
+        let mut sharing = S::new(&params, now, streams);
+        sharing.renew(bins);
+        Self {
+            queues: Queues {
+                bins: Bins::new(bins, S::limit(&params), S::MEASURE),
+                params,
+                longest_flow: 0,
+            },
+            sharing,
+        }
+    }
+
+    fn change(&mut self, params: S::Params, now: Instant) {
+        if S::layout(&params) != S::layout(&self.queues.params) {
+            let order = std::iter::from_fn(|| self.next(now)).collect();
+            let (bins, _) = S::layout(&params);
+            self.queues.bins.renew(bins, order);
+            self.sharing.renew(bins);
+        }
+        self.queues.bins.set_limit(S::limit(&params));
+        self.sharing.change(&self.queues.params, &params, now);
+        self.queues.params = params;
+    }
+}
+
+impl<S: Sharing> Discipline for FairQueue<S> {
+    fn enqueue(&mut self, cx: &mut Cx<'_>, mut packet: Packet) -> Admission {
+        let Self { queues, sharing } = self;
+        if queues.bins.held().packets == 0 {
+            sharing.settle(cx.now);
+        }
+        let Some(bin) = sharing.arrive(queues, cx, &mut packet) else {
+            return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
+        };
+        let alone = queues.bins.is_empty(bin);
+        queues.bins.push(bin, packet);
+        if !queues.bins.is_over() {
+            return Admission::Queued;
+        }
+        match sharing.make_room(queues, cx) {
+            Some((victim, ended)) if alone && victim == bin => Admission::Refused(ended),
+            _ => Admission::Queued,
+        }
+    }
+
+    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        match self.queues.bins.pop_aside() {
+            Some(packet) => Some(packet),
+            None => self.sharing.dequeue(&mut self.queues, cx),
+        }
+    }
+
+    fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
+        self.sharing.prefetch(&self.queues, cx, packet);
+    }
+
+    fn has_room(&self, _class: Class) -> bool {
+        S::has_room(&self.queues)
+    }
+
+    fn ready(&self, _now: Instant) -> Ready {
+        self.queues.bins.ready()
+    }
+
+    fn backlog(&self) -> Tally {
+        self.queues.bins.held()
+    }
+
+    fn state_bytes(&self) -> usize {
+        size_of_val(self)
+            + self.queues.bins.state_bytes()
+            + self.sharing.heap_bytes(&self.queues.params)
+    }
+
+    fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
+        // Nothing is judged, so the time does not matter: the discipline is being removed.
+        std::iter::from_fn(|| self.next(Instant::ZERO)).for_each(out);
+    }
+
+    fn timeout(&self) -> Option<Instant> {
+        self.sharing.timeout(&self.queues)
+    }
+
+    fn on_timeout(&mut self, cx: &mut Cx<'_>) {
+        self.sharing.on_timeout(&mut self.queues, cx);
+    }
+
+    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
+        self.sharing.inspect(&self.queues, report);
+    }
+
+    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
+        let common = S::common(&self.queues.params);
+        let service = |bin| self.sharing.service(bin);
+        self.queues.bins.waiting(common, service, report);
+    }
+}
