@@ -181,12 +181,16 @@ impl Sharing for ByWeight {
         self.set_costs(new);
     }
 
+    fn key(_params: &Params) -> Option<KeyKind> {
+        None
+    }
+
     fn settle(&mut self, _now: Instant) {
         self.clock.idle();
     }
 
     #[inline]
-    fn arrive(
+    fn place(
         &mut self,
         queues: &mut Queues<Params>,
         cx: &mut Cx<'_>,
@@ -201,10 +205,14 @@ impl Sharing for ByWeight {
             share.full += 1;
             return None;
         }
-        if queues.bins.is_empty(class) {
-            self.clock.arrive(&mut share.tag);
-        }
         Some(class)
+    }
+
+    #[inline]
+    fn enter(&mut self, queues: &Queues<Params>, _cx: &Cx<'_>, _packet: &Packet, class: usize) {
+        if queues.bins.is_empty(class) {
+            self.clock.arrive(&mut self.shares[class].tag);
+        }
     }
 
     #[inline]
@@ -233,10 +241,6 @@ impl Sharing for ByWeight {
         for (name, share) in FULL.iter().zip(&self.shares) {
             report(name, share.full);
         }
-    }
-
-    fn common(_params: &Params) -> Option<KeyKind> {
-        None
     }
 
     fn service(&self, _bin: usize) -> Service {

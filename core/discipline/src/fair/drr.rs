@@ -121,20 +121,16 @@ impl Sharing for Round {
         self.round = VecDeque::with_capacity(bins);
     }
 
-    fn prefetch(&self, queues: &Queues<Params>, cx: &Cx<'_>, packet: &Packet) {
-        let bin = queues.bins.bin(cx.keys.hash(packet, queues.params.key));
-        queues.bins.touch(bin);
+    fn key(params: &Params) -> Option<KeyKind> {
+        Some(params.key)
+    }
+
+    fn touch(&self, bin: usize) {
         std::hint::black_box(self.shares[bin].active);
     }
 
     #[inline]
-    fn arrive(
-        &mut self,
-        queues: &mut Queues<Params>,
-        cx: &mut Cx<'_>,
-        packet: &mut Packet,
-    ) -> Option<usize> {
-        let bin = queues.bins.bin(cx.keys.hash(packet, queues.params.key));
+    fn enter(&mut self, queues: &Queues<Params>, _cx: &Cx<'_>, _packet: &Packet, bin: usize) {
         let share = &mut self.shares[bin];
         if !share.active {
             *share = Share {
@@ -143,7 +139,6 @@ impl Sharing for Round {
             };
             self.round.push_back(bin as u32);
         }
-        Some(bin)
     }
 
     #[inline]
@@ -177,10 +172,6 @@ impl Sharing for Round {
     fn inspect(&self, queues: &Queues<Params>, report: &mut dyn FnMut(&'static str, u64)) {
         report("longest_flow", queues.longest_flow);
         report("active", self.round.len() as u64);
-    }
-
-    fn common(params: &Params) -> Option<KeyKind> {
-        Some(params.key)
     }
 }
 

@@ -1,10 +1,9 @@
 //! A fair queue: packets wait in bins, and a rule shares the link between the bins.
 //!
 //! ```text
-//!              Sharing::arrive +-> [ | | ]  --+
-//!  arrivals -------------------+-> [ ]        +-- Sharing::next --> link
-//!                              +-> [ | | | ]--+
-//!                     too many packets: Sharing::make_room
+//!                 place +-> [ | | ]  --+
+//!  arrivals ------------+-> [ ]        +-- next --> link
+//!                       +-> [ | | | ]--+             too many packets: the longest bin loses some
 //! ```
 //!
 //! This is the common part of `drr`, `stfq`, `sfq`, `fq_codel`, `host_fair` and `class_weights`; a [`Sharing`] is what
@@ -26,15 +25,6 @@ pub(crate) struct Queues<P> {
     pub(crate) bins: Bins,
     /// Packets that the longest bin lost to make room.
     pub(crate) longest_flow: u64,
-}
-
-impl<P> Queues<P> {
-    /// Drops the packet at the head of a bin to make room.
-    pub(crate) fn drop_head(&mut self, cx: &mut Cx<'_>, bin: usize) -> Option<Discarded> {
-        let head = self.bins.pop(bin)?;
-        self.longest_flow += 1;
-        Some(cx.fates.discard(head, Reason::LongestFlow))
-    }
 }
 
 /// How bins share the link.
@@ -66,30 +56,45 @@ pub(crate) trait Sharing: Sized + Send + 'static {
     /// Applies other parameters, after a change of the bins.
     fn change(&mut self, _old: &Self::Params, _new: &Self::Params, _now: Instant) {}
 
-    /// Loads the memory that `arrive` will need.
-    fn prefetch(&self, _queues: &Queues<Self::Params>, _cx: &Cx<'_>, _packet: &Packet) {}
+    /// The part of their flow keys that the packets of a bin have in common.
+    fn key(params: &Self::Params) -> Option<KeyKind>;
+
+    /// The bin of a packet, if only its flow decides.
+    #[inline]
+    fn find(&self, queues: &Queues<Self::Params>, cx: &Cx<'_>, packet: &Packet) -> Option<usize> {
+        let key = Self::key(&queues.params)?;
+        Some(queues.bins.bin(cx.keys.hash(packet, key)))
+    }
+
+    /// Loads the memory that `enter` will need.
+    fn touch(&self, _bin: usize) {}
 
     /// Called when a packet arrives and none is held: the busy period is over.
     fn settle(&mut self, _now: Instant) {}
 
-    /// The bin of an arriving packet, which will be queued there; `None` if it is dropped because that bin is full.
-    fn arrive(
+    /// The bin of an arriving packet; `None` if the packet is dropped because that bin is full.
+    #[inline]
+    fn place(
         &mut self,
         queues: &mut Queues<Self::Params>,
         cx: &mut Cx<'_>,
         packet: &mut Packet,
-    ) -> Option<usize>;
-
-    /// Makes room for a packet that exceeded the limit; returns the bin that lost packets, and the last one dropped.
-    #[inline]
-    fn make_room(
-        &mut self,
-        queues: &mut Queues<Self::Params>,
-        cx: &mut Cx<'_>,
-    ) -> Option<(usize, Discarded)> {
-        let bin = queues.bins.longest()?;
-        Some((bin, queues.drop_head(cx, bin)?))
+    ) -> Option<usize> {
+        self.find(queues, cx, packet)
     }
+
+    /// Called before a packet is queued in this bin.
+    fn enter(&mut self, queues: &Queues<Self::Params>, cx: &Cx<'_>, packet: &Packet, bin: usize);
+
+    /// Maximum packets that the longest bin loses when the limit is exceeded.
+    #[inline]
+    fn batch(_queues: &Queues<Self::Params>, _longest: usize) -> u64 {
+        1
+    }
+
+    /// Called when this bin has lost packets because the limit was exceeded.
+    #[inline]
+    fn overflow(&mut self, _params: &Self::Params, _bin: usize, _now: Instant) {}
 
     /// Takes the next packet, and drops none.
     fn next(&mut self, queues: &mut Queues<Self::Params>, now: Instant) -> Option<Packet>;
@@ -119,9 +124,6 @@ pub(crate) trait Sharing: Sized + Send + 'static {
     /// Reports the gauges.
     fn inspect(&self, queues: &Queues<Self::Params>, report: &mut dyn FnMut(&'static str, u64));
 
-    /// The part of their flow keys that the packets of a bin have in common.
-    fn common(params: &Self::Params) -> Option<KeyKind>;
-
     /// The rule that decides the turns of a bin.
     fn service(&self, _bin: usize) -> Service {
         Service::EVEN
@@ -136,6 +138,21 @@ pub(crate) struct FairQueue<S: Sharing> {
 }
 
 impl<S: Sharing> FairQueue<S> {
+    /// Drops packets at the head of the longest bin; returns that bin and the last drop.
+    #[inline]
+    fn make_room(&mut self, cx: &mut Cx<'_>) -> Option<(usize, Discarded)> {
+        let Self { queues, sharing } = self;
+        let bin = queues.bins.longest()?;
+        let mut last = None;
+        for _ in 0..S::batch(queues, bin) {
+            let head = queues.bins.pop(bin)?;
+            queues.longest_flow += 1;
+            last = Some((bin, cx.fates.discard(head, Reason::LongestFlow)));
+        }
+        sharing.overflow(&queues.params, bin, cx.now);
+        last
+    }
+
     /// Takes the next packet, unjudged.
     fn next(&mut self, now: Instant) -> Option<Packet> {
         match self.queues.bins.pop_aside() {
@@ -186,15 +203,16 @@ impl<S: Sharing> Discipline for FairQueue<S> {
         if queues.bins.held().packets == 0 {
             sharing.settle(cx.now);
         }
-        let Some(bin) = sharing.arrive(queues, cx, &mut packet) else {
+        let Some(bin) = sharing.place(queues, cx, &mut packet) else {
             return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
         };
+        sharing.enter(queues, cx, &packet, bin);
         let alone = queues.bins.is_empty(bin);
         queues.bins.push(bin, packet);
         if !queues.bins.is_over() {
             return Admission::Queued;
         }
-        match sharing.make_room(queues, cx) {
+        match self.make_room(cx) {
             Some((victim, ended)) if alone && victim == bin => Admission::Refused(ended),
             _ => Admission::Queued,
         }
@@ -208,7 +226,10 @@ impl<S: Sharing> Discipline for FairQueue<S> {
     }
 
     fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
-        self.sharing.prefetch(&self.queues, cx, packet);
+        if let Some(bin) = self.sharing.find(&self.queues, cx, packet) {
+            self.queues.bins.touch(bin);
+            self.sharing.touch(bin);
+        }
     }
 
     fn has_room(&self, _class: Class) -> bool {
@@ -247,8 +268,8 @@ impl<S: Sharing> Discipline for FairQueue<S> {
     }
 
     fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
-        let common = S::common(&self.queues.params);
+        let key = S::key(&self.queues.params);
         let service = |bin| self.sharing.service(bin);
-        self.queues.bins.waiting(common, service, report);
+        self.queues.bins.waiting(key, service, report);
     }
 }

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter, SettingError};
 use weir_base::{Instant, Streams};
-use weir_packet::{Discarded, KeyKind, Packet};
+use weir_packet::{KeyKind, Packet};
 
 use crate::aqm::codel::{self, Control, ECN, INTERVAL, TARGET};
 use crate::contract::{Cx, Manual};
@@ -206,21 +206,17 @@ impl Sharing for NewAndOld {
         self.old = VecDeque::with_capacity(bins);
     }
 
-    fn prefetch(&self, queues: &Queues<Params>, cx: &Cx<'_>, packet: &Packet) {
-        let bin = queues.bins.bin(cx.keys.hash(packet, queues.params.key));
-        queues.bins.touch(bin);
+    fn key(params: &Params) -> Option<KeyKind> {
+        Some(params.key)
+    }
+
+    fn touch(&self, bin: usize) {
         std::hint::black_box(self.flows[bin].listed);
     }
 
     #[inline]
-    fn arrive(
-        &mut self,
-        queues: &mut Queues<Params>,
-        cx: &mut Cx<'_>,
-        packet: &mut Packet,
-    ) -> Option<usize> {
+    fn enter(&mut self, queues: &Queues<Params>, _cx: &Cx<'_>, packet: &Packet, bin: usize) {
         self.bytes_max = self.bytes_max.max(packet.bytes());
-        let bin = queues.bins.bin(cx.keys.hash(packet, queues.params.key));
         let flow = &mut self.flows[bin];
         if !flow.listed {
             flow.listed = true;
@@ -228,21 +224,12 @@ impl Sharing for NewAndOld {
             self.stats.new_flows += 1;
             self.new.push_back(bin as u32);
         }
-        Some(bin)
     }
 
-    fn make_room(
-        &mut self,
-        queues: &mut Queues<Params>,
-        cx: &mut Cx<'_>,
-    ) -> Option<(usize, Discarded)> {
-        let bin = queues.bins.longest()?;
-        let half = queues.bins.tally(bin).packets / 2;
-        let mut last = None;
-        for _ in 0..half.clamp(1, queues.params.drop_batch) {
-            last = Some((bin, queues.drop_head(cx, bin)?));
-        }
-        last
+    /// At most half of the packets of the longest queue.
+    fn batch(queues: &Queues<Params>, longest: usize) -> u64 {
+        let half = queues.bins.tally(longest).packets / 2;
+        half.clamp(1, queues.params.drop_batch)
     }
 
     fn next(&mut self, queues: &mut Queues<Params>, _now: Instant) -> Option<Packet> {
@@ -276,10 +263,6 @@ impl Sharing for NewAndOld {
         report("new_flows", self.stats.new_flows);
         report("new_now", self.new.len() as u64);
         report("old_now", self.old.len() as u64);
-    }
-
-    fn common(params: &Params) -> Option<KeyKind> {
-        Some(params.key)
     }
 }
 

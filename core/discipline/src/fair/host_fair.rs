@@ -19,7 +19,7 @@ use rand::Rng;
 use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::SettingError;
 use weir_base::{Instant, Stream, Streams};
-use weir_packet::{Discarded, KeyKind, Packet, Reason};
+use weir_packet::{KeyKind, Packet, Reason};
 
 use crate::aqm::blue::Blue;
 use crate::aqm::codel::{self, Control, ECN, INTERVAL, TARGET};
@@ -152,7 +152,7 @@ pub(crate) struct ByHost {
 
 impl ByHost {
     /// The queue of a packet with this flow hash.
-    fn place(&mut self, queues: &Queues<Params>, hash: u64, now: Instant) -> usize {
+    fn queue(&mut self, queues: &Queues<Params>, hash: u64, now: Instant) -> usize {
         let first = self.sets.first(hash);
         let step = queues.params.control.target;
         let found = self.sets.find(hash, |at| {
@@ -177,20 +177,6 @@ impl ByHost {
                 at
             }
         }
-    }
-
-    /// Handles a packet that arrives at this queue, which does not wait for a turn yet.
-    fn enter(&mut self, params: &Params, cx: &Cx<'_>, packet: &Packet, bin: usize) {
-        let mut hosts = [None; 2];
-        for (end, kind) in params.hosts.kinds().into_iter().enumerate() {
-            hosts[end] = kind.map(|kind| self.census[end].enter(cx.keys.hash(packet, kind)));
-        }
-        let flow = &mut self.flows[bin];
-        flow.hosts = hosts;
-        flow.blue.resume(params.control.target, cx.now);
-        flow.waits = true;
-        self.clock.arrive(&mut flow.tag);
-        self.waiting.push(Reverse((flow.tag, bin as u32)));
     }
 
     /// Handles a queue that was found empty at its turn.
@@ -326,9 +312,16 @@ impl Sharing for ByHost {
         self.waiting = BinaryHeap::with_capacity(bins);
     }
 
-    fn prefetch(&self, queues: &Queues<Params>, cx: &Cx<'_>, packet: &Packet) {
-        let bin = self.sets.first(cx.keys.hash(packet, KeyKind::Flow));
-        queues.bins.touch(bin);
+    fn key(_params: &Params) -> Option<KeyKind> {
+        Some(KeyKind::Flow)
+    }
+
+    /// The first bin of the flow's set.
+    fn find(&self, _queues: &Queues<Params>, cx: &Cx<'_>, packet: &Packet) -> Option<usize> {
+        Some(self.sets.first(cx.keys.hash(packet, KeyKind::Flow)))
+    }
+
+    fn touch(&self, bin: usize) {
         std::hint::black_box(self.flows[bin].waits);
     }
 
@@ -341,33 +334,39 @@ impl Sharing for ByHost {
     }
 
     #[inline]
-    fn arrive(
+    fn place(
         &mut self,
         queues: &mut Queues<Params>,
         cx: &mut Cx<'_>,
         packet: &mut Packet,
     ) -> Option<usize> {
-        self.bytes_max = self.bytes_max.max(packet.bytes());
         let hash = cx.keys.hash(packet, KeyKind::Flow);
-        let bin = self.place(queues, hash, cx.now);
-        if !self.flows[bin].waits {
-            self.enter(&queues.params, cx, packet, bin);
-        } else if queues.bins.is_empty(bin) {
-            self.set_busy(bin, true); // the flow sends again before its turn
-        }
-        Some(bin)
+        Some(self.queue(queues, hash, cx.now))
     }
 
-    fn make_room(
-        &mut self,
-        queues: &mut Queues<Params>,
-        cx: &mut Cx<'_>,
-    ) -> Option<(usize, Discarded)> {
-        let bin = queues.bins.longest()?;
-        let ended = queues.drop_head(cx, bin)?;
-        let step = queues.params.control.target;
-        self.flows[bin].blue.overflow(step, cx.now);
-        Some((bin, ended))
+    #[inline]
+    fn enter(&mut self, queues: &Queues<Params>, cx: &Cx<'_>, packet: &Packet, bin: usize) {
+        self.bytes_max = self.bytes_max.max(packet.bytes());
+        if self.flows[bin].waits {
+            if queues.bins.is_empty(bin) {
+                self.set_busy(bin, true); // the flow sends again before its turn
+            }
+            return;
+        }
+        let mut hosts = [None; 2];
+        for (end, kind) in queues.params.hosts.kinds().into_iter().enumerate() {
+            hosts[end] = kind.map(|kind| self.census[end].enter(cx.keys.hash(packet, kind)));
+        }
+        let flow = &mut self.flows[bin];
+        flow.hosts = hosts;
+        flow.blue.resume(queues.params.control.target, cx.now);
+        flow.waits = true;
+        self.clock.arrive(&mut flow.tag);
+        self.waiting.push(Reverse((flow.tag, bin as u32)));
+    }
+
+    fn overflow(&mut self, params: &Params, bin: usize, now: Instant) {
+        self.flows[bin].blue.overflow(params.control.target, now);
     }
 
     fn next(&mut self, queues: &mut Queues<Params>, now: Instant) -> Option<Packet> {
@@ -397,10 +396,6 @@ impl Sharing for ByHost {
         report("shared", self.stats.shared);
         report("active", self.waiting.len() as u64);
         report("busy", self.busy);
-    }
-
-    fn common(_params: &Params) -> Option<KeyKind> {
-        Some(KeyKind::Flow)
     }
 
     fn service(&self, bin: usize) -> Service {

@@ -134,11 +134,6 @@ pub(crate) struct Salted {
 }
 
 impl Salted {
-    fn bin(&self, queues: &Queues<Params>, cx: &Cx<'_>, packet: &Packet) -> usize {
-        let hash = cx.keys.hash(packet, queues.params.key);
-        queues.bins.bin(self.salt.mix(hash))
-    }
-
     fn perturb(&mut self, queues: &mut Queues<Params>, cx: &Cx<'_>) {
         self.stats.perturbations += 1;
         self.salt = Salt::draw(&mut self.stream);
@@ -191,20 +186,28 @@ impl Sharing for Salted {
         self.round = VecDeque::with_capacity(bins);
     }
 
+    fn key(params: &Params) -> Option<KeyKind> {
+        Some(params.key)
+    }
+
+    #[inline]
+    fn find(&self, queues: &Queues<Params>, cx: &Cx<'_>, packet: &Packet) -> Option<usize> {
+        let hash = cx.keys.hash(packet, queues.params.key);
+        Some(queues.bins.bin(self.salt.mix(hash)))
+    }
+
+    fn touch(&self, bin: usize) {
+        std::hint::black_box(self.shares[bin].active);
+    }
+
     fn change(&mut self, old: &Params, new: &Params, now: Instant) {
         if new.perturb != old.perturb {
             self.perturb_at = now + new.perturb;
         }
     }
 
-    fn prefetch(&self, queues: &Queues<Params>, cx: &Cx<'_>, packet: &Packet) {
-        let bin = self.bin(queues, cx, packet);
-        queues.bins.touch(bin);
-        std::hint::black_box(self.shares[bin].active);
-    }
-
     #[inline]
-    fn arrive(
+    fn place(
         &mut self,
         queues: &mut Queues<Params>,
         cx: &mut Cx<'_>,
@@ -214,11 +217,14 @@ impl Sharing for Salted {
         if queues.params.perturb != Span::ZERO && self.perturb_at <= cx.now {
             self.perturb(queues, cx);
         }
-        let bin = self.bin(queues, cx, packet);
-        if queues.bins.tally(bin).packets >= queues.params.depth {
-            self.stats.full += 1;
-            return None;
-        }
+        let bin = self.find(queues, cx, packet)?;
+        let full = queues.bins.tally(bin).packets >= queues.params.depth;
+        self.stats.full += u64::from(full);
+        (!full).then_some(bin)
+    }
+
+    #[inline]
+    fn enter(&mut self, queues: &Queues<Params>, _cx: &Cx<'_>, _packet: &Packet, bin: usize) {
         let share = &mut self.shares[bin];
         if !share.active {
             *share = Share {
@@ -227,7 +233,6 @@ impl Sharing for Salted {
             };
             self.round.push_back(bin as u32);
         }
-        Some(bin)
     }
 
     #[inline]
@@ -282,10 +287,6 @@ impl Sharing for Salted {
         report("longest_flow", queues.longest_flow);
         report("perturbations", self.stats.perturbations);
         report("active", self.round.len() as u64);
-    }
-
-    fn common(params: &Params) -> Option<KeyKind> {
-        Some(params.key)
     }
 }
 
@@ -357,7 +358,7 @@ mod tests {
             let packets: Vec<_> = (0..40).map(|flow| rig.packet(flow, 100)).collect();
             let bins: Vec<_> = packets
                 .iter()
-                .map(|p| sfq.sharing.bin(&sfq.queues, &rig.cx(), p))
+                .map(|p| sfq.sharing.find(&sfq.queues, &rig.cx(), p))
                 .collect();
             let pairs = (0..40).flat_map(|a| (0..a).map(move |b| (a, b)));
             let pairs: Vec<_> = pairs.filter(|(a, b)| bins[*a] == bins[*b]).collect();

@@ -171,9 +171,11 @@ impl Sharing for ByTag {
         self.waiting = BinaryHeap::with_capacity(bins);
     }
 
-    fn prefetch(&self, queues: &Queues<Params>, cx: &Cx<'_>, packet: &Packet) {
-        let bin = queues.bins.bin(cx.keys.hash(packet, queues.params.key));
-        queues.bins.touch(bin);
+    fn key(params: &Params) -> Option<KeyKind> {
+        Some(params.key)
+    }
+
+    fn touch(&self, bin: usize) {
         std::hint::black_box(self.places[bin].waits);
     }
 
@@ -186,20 +188,13 @@ impl Sharing for ByTag {
     }
 
     #[inline]
-    fn arrive(
-        &mut self,
-        queues: &mut Queues<Params>,
-        cx: &mut Cx<'_>,
-        packet: &mut Packet,
-    ) -> Option<usize> {
-        let bin = queues.bins.bin(cx.keys.hash(packet, queues.params.key));
+    fn enter(&mut self, _queues: &Queues<Params>, _cx: &Cx<'_>, _packet: &Packet, bin: usize) {
         let place = &mut self.places[bin];
         if !place.waits {
             place.waits = true;
             self.clock.arrive(&mut place.tag);
             self.waiting.push(Reverse((place.tag, bin as u32)));
         }
-        Some(bin)
     }
 
     #[inline]
@@ -233,10 +228,6 @@ impl Sharing for ByTag {
     fn inspect(&self, queues: &Queues<Params>, report: &mut dyn FnMut(&'static str, u64)) {
         report("longest_flow", queues.longest_flow);
         report("active", self.waiting.len() as u64);
-    }
-
-    fn common(params: &Params) -> Option<KeyKind> {
-        Some(params.key)
     }
 }
 
