@@ -48,17 +48,6 @@ pub enum Ready {
     At(Instant),
 }
 
-impl Ready {
-    /// The answer of a work-conserving discipline that holds this many packets.
-    #[inline]
-    pub(crate) const fn holding(packets: usize) -> Self {
-        match packets {
-            0 => Self::Empty,
-            _ => Self::Now,
-        }
-    }
-}
-
 /// A queue discipline.
 ///
 /// # Calling order
@@ -89,8 +78,14 @@ pub trait Discipline: Any + Send {
         true
     }
 
-    /// Whether `dequeue` would return a packet at `now`.
-    fn ready(&self, now: Instant) -> Ready;
+    /// Whether `dequeue` would return a packet at `now`. A work-conserving discipline needs no answer of its own.
+    #[inline]
+    fn ready(&self, _now: Instant) -> Ready {
+        match self.backlog().packets {
+            0 => Ready::Empty,
+            _ => Ready::Now,
+        }
+    }
 
     /// Packets and bytes held, including packets that a shaper or a delay line holds back.
     fn backlog(&self) -> Tally;
@@ -242,8 +237,8 @@ pub struct Kind {
     pub manual: Manual,
     /// Whether the discipline stores flow keys, which [`Discipline::flows`] reports.
     pub knows_flows: bool,
-    /// Checks settings that are in their ranges.
-    pub(crate) check: fn(&Settings) -> Result<Arc<dyn Erased>, SettingError>,
+    /// Checks settings that are in their ranges: maximum packets held, and the parameters.
+    pub(crate) check: fn(&Settings) -> Result<(usize, Arc<dyn Erased>), SettingError>,
 }
 
 impl Kind {
@@ -252,7 +247,10 @@ impl Kind {
         Self {
             manual: D::MANUAL,
             knows_flows: D::KNOWS_FLOWS,
-            check: |settings| Ok(Arc::new(Checked::<D>::new(settings)?)),
+            check: |settings| {
+                let params = D::Params::read(settings)?;
+                Ok((D::limit(&params)?, Arc::new(Checked::<D>(params))))
+            },
         }
     }
 }

@@ -6,15 +6,14 @@
 //!
 //! Source: RFC 7567, section 2 (which warns against it); Linux `pfifo`.
 
-use std::collections::VecDeque;
-
 use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter, SettingError};
 use weir_base::{Instant, Streams, Tally};
 use weir_packet::{Packet, Reason};
 
-use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual};
 use crate::params::{Parameters, params};
+use crate::parts::queue::Queue;
 use crate::waiting::{self, Waiting};
 
 /// The manual page.
@@ -67,8 +66,7 @@ struct Stats {
 #[derive(Debug)]
 pub struct Fifo {
     params: Params,
-    queue: VecDeque<Packet>,
-    backlog: Tally,
+    queue: Queue,
     stats: Stats,
 }
 
@@ -76,7 +74,7 @@ impl Fifo {
     /// Whether nothing is queued.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+        self.queue.packets.is_empty()
     }
 }
 
@@ -92,9 +90,8 @@ impl Configured for Fifo {
     /// more. When more packets wait, it allocates memory for `limit` packets at once.
     fn build(params: Params, _now: Instant, _streams: &Streams) -> Self {
         Self {
-            queue: VecDeque::with_capacity(params.limit.min(FEW)),
+            queue: Queue::new(params.limit.min(FEW)),
             params,
-            backlog: Tally::ZERO,
             stats: Stats::default(),
         }
     }
@@ -110,20 +107,18 @@ impl Discipline for Fifo {
             self.stats.full += 1;
             return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
         }
-        if self.queue.len() == self.queue.capacity() {
-            self.queue
-                .reserve_exact(self.params.limit - self.queue.len());
+        let Queue { packets, .. } = &mut self.queue;
+        if packets.len() == packets.capacity() {
+            packets.reserve_exact(self.params.limit - packets.len());
         }
-        self.backlog.count(packet.bytes());
-        self.queue.push_back(packet);
+        self.queue.push(packet);
         Admission::Queued
     }
 
     fn dequeue(&mut self, _cx: &mut Cx<'_>) -> Option<Packet> {
-        let packet = self.queue.pop_front()?;
-        self.backlog.uncount(packet.bytes());
-        if self.queue.is_empty() {
-            self.queue.clear(); // restart at the beginning of its memory, which is warm in the cache
+        let packet = self.queue.pop()?;
+        if self.queue.packets.is_empty() {
+            self.queue.packets.clear(); // restart at the beginning of its memory, which is warm in the cache
         }
         Some(packet)
     }
@@ -132,12 +127,8 @@ impl Discipline for Fifo {
         self.queue.len() < self.params.limit
     }
 
-    fn ready(&self, _now: Instant) -> Ready {
-        Ready::holding(self.queue.len())
-    }
-
     fn backlog(&self) -> Tally {
-        self.backlog
+        self.queue.backlog
     }
 
     fn state_bytes(&self) -> usize {
@@ -145,12 +136,11 @@ impl Discipline for Fifo {
     }
 
     fn relax(&mut self) {
-        self.queue.shrink_to(FEW);
+        self.queue.packets.shrink_to(FEW);
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
-        self.backlog = Tally::ZERO;
-        self.queue.drain(..).for_each(out);
+        self.queue.drain(out);
     }
 
     fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
@@ -158,13 +148,14 @@ impl Discipline for Fifo {
     }
 
     fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
-        waiting::of_one_queue(&self.queue, report);
+        waiting::of_one_queue(&self.queue.packets, report);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::Ready;
     use crate::rig::built;
     use weir_packet::{Fates, Keys, Slot};
 

@@ -92,6 +92,7 @@ pub mod parts {
     pub(crate) mod lists;
     pub(crate) mod longest;
     pub(crate) mod lru;
+    pub(crate) mod queue;
     pub mod rate;
     pub(crate) mod table;
     pub(crate) mod thresholds;

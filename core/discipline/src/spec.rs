@@ -11,48 +11,32 @@ use weir_packet::Queue;
 use crate::KINDS;
 use crate::contract::{Configured, Discipline, Kind, Manual, apply};
 use crate::fair::class_weights::ClassWeights;
-use crate::params::Parameters;
 
 /// A kind of discipline with its settings.
 #[derive(Clone)]
 pub struct Spec {
     kind: &'static Kind,
     settings: Settings,
+    limit: usize,
     checked: Arc<dyn Erased>,
 }
 
 /// The parameters of the discipline `D`, checked.
-pub(crate) struct Checked<D: Configured> {
-    params: D::Params,
-    limit: usize,
-}
-
-impl<D: Configured> Checked<D> {
-    pub(crate) fn new(settings: &Settings) -> Result<Self, SettingError> {
-        let params = D::Params::read(settings)?;
-        let limit = D::limit(&params)?;
-        Ok(Self { params, limit })
-    }
-}
+pub(crate) struct Checked<D: Configured>(pub(crate) D::Params);
 
 /// The parameters of any discipline, checked.
 pub(crate) trait Erased: Any + Send + Sync {
-    fn limit(&self) -> usize;
     fn build(&self, now: Instant, streams: &Streams) -> Box<dyn Discipline>;
     fn apply(&self, discipline: &mut dyn Discipline, now: Instant) -> bool;
 }
 
 impl<D: Configured> Erased for Checked<D> {
-    fn limit(&self) -> usize {
-        self.limit
-    }
-
     fn build(&self, now: Instant, streams: &Streams) -> Box<dyn Discipline> {
-        Box::new(D::build(self.params.clone(), now, streams))
+        Box::new(D::build(self.0.clone(), now, streams))
     }
 
     fn apply(&self, discipline: &mut dyn Discipline, now: Instant) -> bool {
-        apply::<D>(discipline, &self.params, now)
+        apply::<D>(discipline, &self.0, now)
     }
 }
 
@@ -144,10 +128,12 @@ impl Spec {
     }
 
     fn of(kind: &'static Kind, settings: Settings) -> Result<Self, SpecError> {
+        let (limit, checked) = (kind.check)(&settings)?;
         Ok(Self {
             kind,
-            checked: (kind.check)(&settings)?,
             settings,
+            limit,
+            checked,
         })
     }
 
@@ -173,13 +159,13 @@ impl Spec {
 
     /// Maximum packets that the discipline holds; the sum over all ports must fit in the pool.
     pub fn limit(&self) -> usize {
-        self.checked.limit()
+        self.limit
     }
 
     /// The parameters, if they are of the discipline `D`.
     pub fn params<D: Configured>(&self) -> Option<&D::Params> {
         let checked: &dyn Any = &*self.checked;
-        checked.downcast_ref().map(|of: &Checked<D>| &of.params)
+        checked.downcast_ref().map(|Checked::<D>(params)| params)
     }
 
     /// Builds the discipline, empty. Each user of randomness owns a stream below `streams`.

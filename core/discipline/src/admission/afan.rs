@@ -16,7 +16,7 @@ use crate::admission::scheduler::{GAUGES, Idle, MTU, Scheduler, Sums};
 use crate::admission::split::Split;
 use crate::aqm::average::Average;
 use crate::aqm::red::WEIGHT;
-use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual};
 use crate::params::{Parameters, params};
 use crate::parts::chance::Chance;
 use crate::parts::link_rate::{LinkRate, RATE};
@@ -247,10 +247,6 @@ impl Afan {
         self.idle.set_rate(self.link_rate.get());
     }
 
-    fn room(&self) -> bool {
-        self.queues.len() < self.params.limit
-    }
-
     /// Queues a packet of a streaming flow. If there is no room, drops an elastic packet.
     fn queue_priority(
         &mut self,
@@ -260,7 +256,7 @@ impl Afan {
         mut known: Option<usize>,
     ) -> Admission {
         self.stats.to_priority += 1;
-        if !self.room() {
+        if !self.has_room(packet.class) {
             let Some(drawn) = self.queues.draw(self.stream.next_u64()) else {
                 self.stats.full_priority += 1;
                 return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
@@ -301,7 +297,7 @@ impl Afan {
                 return Admission::Refused(cx.fates.discard(packet, Reason::Congestion));
             }
         }
-        if drawn.is_none() && !self.room() {
+        if drawn.is_none() && !self.has_room(packet.class) {
             self.stats.full += 1;
             return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
         }
@@ -410,11 +406,7 @@ impl Discipline for Afan {
     }
 
     fn has_room(&self, _class: Class) -> bool {
-        self.room()
-    }
-
-    fn ready(&self, _now: Instant) -> Ready {
-        Ready::holding(self.queues.len())
+        self.queues.len() < self.params.limit
     }
 
     fn backlog(&self) -> Tally {

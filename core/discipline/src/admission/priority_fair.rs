@@ -15,7 +15,7 @@ use weir_packet::{Class, KeyKind, Packet, Reason};
 
 use crate::admission::active::ActiveFlows;
 use crate::admission::scheduler::{Idle, MTU, Scheduler, Sums};
-use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual};
 use crate::fifo::LIMIT;
 use crate::params::{Parameters, params};
 use crate::parts::link_rate::{LinkRate, RATE};
@@ -125,10 +125,6 @@ impl<E: Elastic> PriorityFair<E> {
         }
     }
 
-    fn room(&self) -> bool {
-        self.flows.held().packets < E::common(&self.params).limit as u64
-    }
-
     /// Makes room for one packet, if an elastic packet can be dropped.
     fn make_room(&mut self, cx: &mut Cx<'_>) -> bool {
         let Some(flow) = self.flows.make_room(cx) else {
@@ -186,7 +182,7 @@ impl<E: Elastic> Configured for PriorityFair<E> {
 
 impl<E: Elastic> Discipline for PriorityFair<E> {
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
-        if !self.room() && !self.make_room(cx) {
+        if !self.has_room(packet.class) && !self.make_room(cx) {
             return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
         }
         self.idle.end(cx.now);
@@ -226,11 +222,7 @@ impl<E: Elastic> Discipline for PriorityFair<E> {
     }
 
     fn has_room(&self, _class: Class) -> bool {
-        self.room()
-    }
-
-    fn ready(&self, _now: Instant) -> Ready {
-        self.flows.ready()
+        self.flows.held().packets < E::common(&self.params).limit as u64
     }
 
     fn backlog(&self) -> Tally {

@@ -11,16 +11,15 @@
 //! Source: RFC 8289, sections 3, 4 and 5. The decision is `State::ok_to_drop`; `dequeue` is the RFC's
 //! `dequeue()`, over any `Source`, so that FQ-CoDel runs one for each flow.
 
-use std::collections::VecDeque;
-
 use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter, SettingError};
 use weir_base::{Instant, Span, Streams, Tally};
 use weir_packet::{Class, MarkReason, Packet, Reason};
 
-use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual};
 use crate::fifo::LIMIT;
 use crate::params::{Parameters, params};
+use crate::parts::queue::Queue;
 use crate::waiting::{self, Waiting};
 
 /// The manual page.
@@ -304,17 +303,9 @@ pub struct Codel {
     stats: Stats,
 }
 
-#[derive(Debug)]
-struct Queue {
-    packets: VecDeque<Packet>,
-    backlog: Tally,
-}
-
 impl Source for Queue {
     fn pop(&mut self) -> Option<Packet> {
-        let packet = self.packets.pop_front()?;
-        self.backlog.uncount(packet.bytes());
-        Some(packet)
+        self.pop()
     }
 
     fn bytes(&self) -> u64 {
@@ -333,10 +324,7 @@ impl Configured for Codel {
 
     fn build(params: Params, _now: Instant, _streams: &Streams) -> Self {
         Self {
-            queue: Queue {
-                packets: VecDeque::with_capacity(params.limit),
-                backlog: Tally::ZERO,
-            },
+            queue: Queue::new(params.limit),
             params,
             state: State::default(),
             bytes_max: 0,
@@ -346,23 +334,19 @@ impl Configured for Codel {
     }
 
     fn change(&mut self, params: Params, _now: Instant) {
-        let held = self.queue.packets.len();
-        self.queue
-            .packets
-            .reserve(params.limit.saturating_sub(held));
+        self.queue.reserve(params.limit);
         self.params = params;
     }
 }
 
 impl Discipline for Codel {
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
-        if self.queue.packets.len() >= self.params.limit {
+        if self.queue.len() >= self.params.limit {
             self.full += 1;
             return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
         }
         self.bytes_max = self.bytes_max.max(packet.bytes());
-        self.queue.backlog.count(packet.bytes());
-        self.queue.packets.push_back(packet);
+        self.queue.push(packet);
         Admission::Queued
     }
 
@@ -378,11 +362,7 @@ impl Discipline for Codel {
     }
 
     fn has_room(&self, _class: Class) -> bool {
-        self.queue.packets.len() < self.params.limit
-    }
-
-    fn ready(&self, _now: Instant) -> Ready {
-        Ready::holding(self.queue.packets.len())
+        self.queue.len() < self.params.limit
     }
 
     fn backlog(&self) -> Tally {
@@ -390,12 +370,11 @@ impl Discipline for Codel {
     }
 
     fn state_bytes(&self) -> usize {
-        size_of_val(self) + self.queue.packets.capacity() * size_of::<Packet>()
+        size_of_val(self) + self.queue.heap_bytes()
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
-        self.queue.backlog = Tally::ZERO;
-        self.queue.packets.drain(..).for_each(out);
+        self.queue.drain(out);
     }
 
     fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {

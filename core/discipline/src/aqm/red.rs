@@ -15,8 +15,6 @@
 //! section 4 and Figure 2. `Average` is the figure's average, `early::Curve` its p_b, `Law::spread`
 //! its p_a, and `State::decide` is the rest of the figure.
 
-use std::collections::VecDeque;
-
 use rand::Rng;
 use weir_base::early::{self, Curve};
 use weir_base::gauge::{Gauge, Unit};
@@ -26,11 +24,12 @@ use weir_packet::{Class, MarkReason, Packet, Reason};
 
 use crate::aqm::average::Average;
 use crate::aqm::codel::ECN;
-use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual};
 use crate::fifo::LIMIT;
 use crate::params::{Parameters, params};
 use crate::parts::chance::Chance;
 use crate::parts::link_rate::{LinkRate, RATE};
+use crate::parts::queue::Queue;
 use crate::parts::thresholds;
 use crate::waiting::{self, Waiting};
 
@@ -247,22 +246,10 @@ pub struct Red {
     params: Params,
     law: Law,
     link_rate: LinkRate,
-    queue: VecDeque<Packet>,
-    backlog: Tally,
+    queue: Queue,
     state: State,
     stream: Stream,
     stats: Stats,
-}
-
-impl Red {
-    fn room(&self) -> bool {
-        self.queue.len() < self.params.limit
-    }
-
-    fn push(&mut self, packet: Packet) {
-        self.backlog.count(packet.bytes());
-        self.queue.push_back(packet);
-    }
 }
 
 impl Configured for Red {
@@ -284,9 +271,8 @@ impl Configured for Red {
         Self {
             law: params.law(link_rate.get()),
             link_rate,
-            queue: VecDeque::with_capacity(params.limit),
+            queue: Queue::new(params.limit),
             params,
-            backlog: Tally::ZERO,
             state: State::NEW,
             stream: streams.stream(MANUAL.name),
             stats: Stats::default(),
@@ -294,8 +280,7 @@ impl Configured for Red {
     }
 
     fn change(&mut self, params: Params, _now: Instant) {
-        let more = params.limit.saturating_sub(self.queue.len());
-        self.queue.reserve(more);
+        self.queue.reserve(params.limit);
         self.link_rate.given = params.rate;
         self.law = params.law(self.link_rate.get());
         self.params = params;
@@ -309,17 +294,17 @@ impl Discipline for Red {
         let (law, average) = (&self.law, &mut self.state.average);
         average.arrive(law.weight, law.packet_time, self.queue.len(), cx.now);
         let verdict = self.state.decide(&self.law, draw);
-        let can_mark = self.params.ecn && self.room();
+        let can_mark = self.params.ecn && self.has_room(packet.class);
         match verdict {
             Verdict::Early if can_mark && cx.fates.mark(&mut packet, MarkReason::Congestion) => {
                 self.stats.marked += 1;
-                self.push(packet);
+                self.queue.push(packet);
                 return Admission::Marked;
             }
             Verdict::Early => self.stats.early += 1,
             Verdict::Forced => self.stats.forced += 1,
-            Verdict::Pass if self.room() => {
-                self.push(packet);
+            Verdict::Pass if self.has_room(packet.class) => {
+                self.queue.push(packet);
                 return Admission::Queued;
             }
             Verdict::Pass => {
@@ -331,28 +316,23 @@ impl Discipline for Red {
     }
 
     fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        let packet = self.queue.pop_front()?;
-        self.backlog.uncount(packet.bytes());
-        if self.queue.is_empty() {
+        let packet = self.queue.pop()?;
+        if self.queue.packets.is_empty() {
             self.state.average.idle_from(cx.now);
         }
         Some(packet)
     }
 
     fn has_room(&self, _class: Class) -> bool {
-        self.room()
-    }
-
-    fn ready(&self, _now: Instant) -> Ready {
-        Ready::holding(self.queue.len())
+        self.queue.len() < self.params.limit
     }
 
     fn backlog(&self) -> Tally {
-        self.backlog
+        self.queue.backlog
     }
 
     fn state_bytes(&self) -> usize {
-        size_of_val(self) + self.queue.capacity() * size_of::<Packet>()
+        size_of_val(self) + self.queue.heap_bytes()
     }
 
     fn set_link_rate(&mut self, rate: Option<Rate>) {
@@ -361,8 +341,7 @@ impl Discipline for Red {
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
-        self.backlog = Tally::ZERO;
-        self.queue.drain(..).for_each(out);
+        self.queue.drain(out);
     }
 
     fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
@@ -377,7 +356,7 @@ impl Discipline for Red {
     }
 
     fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
-        waiting::of_one_queue(&self.queue, report);
+        waiting::of_one_queue(&self.queue.packets, report);
     }
 }
 

@@ -22,7 +22,7 @@ use weir_packet::{Class, Packet, Reason};
 
 use crate::channel::channels::{CONTROL, Channels, LIMIT, REDIRECT, WHICH};
 use crate::channel::token_bucket::{self, Gate, Limits};
-use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual};
 use crate::params::{Parameters, params};
 use crate::parts::chance::Chance;
 use crate::parts::link_rate::{LinkRate, RATE};
@@ -379,10 +379,6 @@ impl Discipline for Dppbrb {
         self.channels.both_below(self.params.limit.min(above)) // the channel of a packet is not known before it arrives
     }
 
-    fn ready(&self, _now: Instant) -> Ready {
-        self.channels.ready()
-    }
-
     fn backlog(&self) -> Tally {
         self.channels.backlog()
     }
@@ -419,6 +415,7 @@ impl Discipline for Dppbrb {
 mod tests {
     use super::*;
     use crate::channel::channels::tests::rig;
+    use crate::contract::Ready;
     use crate::rig::{Rig, built, defaults, gauge};
     use proptest::prelude::*;
     use std::collections::VecDeque;

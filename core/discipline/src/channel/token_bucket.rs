@@ -18,7 +18,7 @@ use weir_base::{Bytes, Instant, Rate, Streams, Tally};
 use weir_packet::{Class, Packet, Reason};
 
 use crate::channel::channels::{REDIRECT, WHICH};
-use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual};
 use crate::fifo::{self, Fifo, LIMIT};
 use crate::params::{Parameters, params};
 use crate::waiting::Waiting;
@@ -330,10 +330,6 @@ impl Discipline for TokenBucket {
 
     fn has_room(&self, class: Class) -> bool {
         self.queue.has_room(class) // a redirect message may still lack tokens
-    }
-
-    fn ready(&self, now: Instant) -> Ready {
-        self.queue.ready(now)
     }
 
     fn backlog(&self) -> Tally {

@@ -13,7 +13,7 @@ use weir_base::setting::SettingError;
 use weir_base::{Instant, Streams, Tally};
 use weir_packet::{Class, Discarded, KeyKind, Packet, Reason};
 
-use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual};
 use crate::params::Parameters;
 use crate::parts::bins::{Bins, Measure};
 use crate::waiting::{Service, Waiting};
@@ -234,10 +234,6 @@ impl<S: Sharing> Discipline for FairQueue<S> {
 
     fn has_room(&self, _class: Class) -> bool {
         S::has_room(&self.queues)
-    }
-
-    fn ready(&self, _now: Instant) -> Ready {
-        self.queues.bins.ready()
     }
 
     fn backlog(&self) -> Tally {

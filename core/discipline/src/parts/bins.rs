@@ -18,7 +18,6 @@ use weir_base::setting::{Kind, Parameter};
 use weir_base::{Bytes, Tally};
 use weir_packet::{KeyKind, Packet};
 
-use crate::contract::Ready;
 use crate::parts::chain::{Chain, Slab};
 use crate::parts::longest::Longest;
 use crate::waiting::{REPORTS_MAX, Service, Waiting};
@@ -159,12 +158,6 @@ impl Bins {
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
         self.held.packets > self.limit as u64
-    }
-
-    /// The answer of a work-conserving discipline to the port.
-    #[inline]
-    pub(crate) fn ready(&self) -> Ready {
-        Ready::holding(self.held.packets as usize)
     }
 
     /// The packet at the head of a bin.

@@ -9,7 +9,7 @@ use super::flow_list::Listed;
 use super::mechanism::{Event, Gate};
 use super::side_list::{Aside, SideList};
 use super::{Fan, STEPS_MAX};
-use crate::contract::{Admission, Cx, Discipline, FlowClass, FlowReport, FlowStanding, Ready};
+use crate::contract::{Admission, Cx, Discipline, FlowClass, FlowReport, FlowStanding};
 use crate::waiting::{self, REPORTS_MAX, Waiting};
 
 impl Discipline for Fan {
@@ -81,13 +81,6 @@ impl Discipline for Fan {
     fn has_room(&self, class: Class) -> bool {
         // Whether the packet's flow is on the list is not known in advance.
         !self.measurement.is_congested() && self.has_room_behind() && self.scheduler.has_room(class)
-    }
-
-    fn ready(&self, now: Instant) -> Ready {
-        match self.before.is_empty() {
-            true => self.scheduler.ready(now),
-            false => Ready::Now,
-        }
     }
 
     fn backlog(&self) -> Tally {

@@ -12,8 +12,6 @@
 
 mod params;
 
-use std::collections::VecDeque;
-
 use rand::Rng;
 use weir_base::setting::SettingError;
 use weir_base::{Instant, Rate, Span, Stream, Streams, Tally};
@@ -22,6 +20,7 @@ use weir_packet::{Class, Packet, Reason};
 use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
 use crate::parts::chance::Chance;
 use crate::parts::link_rate::LinkRate;
+use crate::parts::queue::Queue;
 use crate::waiting::{self, Waiting};
 
 pub use params::{CountResets, MANUAL, Params};
@@ -143,18 +142,13 @@ struct Stats {
 pub struct Refill {
     params: Params,
     link_rate: LinkRate,
-    queue: VecDeque<Packet>,
-    backlog: Tally,
+    queue: Queue,
     state: State,
     stream: Stream,
     stats: Stats,
 }
 
 impl Refill {
-    fn room(&self) -> bool {
-        self.queue.len() < self.params.limit
-    }
-
     /// The time that a packet takes on the link.
     fn packet_time(&self, bytes: u64) -> Span {
         let time = self.link_rate.get().time_for(bytes);
@@ -203,7 +197,7 @@ impl Configured for Refill {
     fn build(params: Params, now: Instant, streams: &Streams) -> Self {
         Self {
             link_rate: LinkRate::of(params.rate),
-            queue: VecDeque::with_capacity(params.limit),
+            queue: Queue::new(params.limit),
             state: State {
                 count: 0,
                 head: Head::From(now),
@@ -211,7 +205,6 @@ impl Configured for Refill {
                 arrived: now,
             },
             params,
-            backlog: Tally::ZERO,
             stream: streams.stream(MANUAL.name),
             stats: Stats {
                 summed: now,
@@ -222,8 +215,7 @@ impl Configured for Refill {
 
     fn change(&mut self, params: Params, now: Instant) {
         self.sum(now);
-        let more = params.limit.saturating_sub(self.queue.len());
-        self.queue.reserve(more);
+        self.queue.reserve(params.limit);
         self.link_rate.given = params.rate;
         self.state.expires = now + params.lifetime;
         if params.probability <= 0.0 || params.count_resets == CountResets::Set {
@@ -245,17 +237,16 @@ impl Discipline for Refill {
             self.stats.early += 1;
             return self.refuse(cx, packet, Reason::Congestion);
         }
-        if !self.room() {
+        if !self.has_room(packet.class) {
             self.stats.full += 1;
             return self.refuse(cx, packet, Reason::QueueFull);
         }
-        self.backlog.count(packet.bytes());
-        self.queue.push_back(packet);
+        self.queue.push(packet);
         Admission::Queued
     }
 
     fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        let bytes = self.queue.front()?.bytes();
+        let bytes = self.queue.packets.front()?.bytes();
         if cx.now < self.state.next_try() {
             return None;
         }
@@ -288,8 +279,7 @@ impl Discipline for Refill {
                 return None;
             }
         }
-        let packet = self.queue.pop_front()?;
-        self.backlog.uncount(packet.bytes());
+        let packet = self.queue.pop()?;
         self.state.count = match self.state.base(&self.params, cx.now) > 0.0 {
             true => self.state.count.saturating_add(1),
             false => 0,
@@ -298,11 +288,11 @@ impl Discipline for Refill {
     }
 
     fn has_room(&self, _class: Class) -> bool {
-        self.room()
+        self.queue.len() < self.params.limit
     }
 
     fn ready(&self, now: Instant) -> Ready {
-        if self.queue.is_empty() {
+        if self.queue.packets.is_empty() {
             return Ready::Empty;
         }
         match self.state.next_try() {
@@ -312,11 +302,11 @@ impl Discipline for Refill {
     }
 
     fn backlog(&self) -> Tally {
-        self.backlog
+        self.queue.backlog
     }
 
     fn state_bytes(&self) -> usize {
-        size_of_val(self) + self.queue.capacity() * size_of::<Packet>()
+        size_of_val(self) + self.queue.heap_bytes()
     }
 
     fn set_link_rate(&mut self, rate: Option<Rate>) {
@@ -324,8 +314,7 @@ impl Discipline for Refill {
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
-        self.backlog = Tally::ZERO;
-        self.queue.drain(..).for_each(out);
+        self.queue.drain(out);
     }
 
     fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
@@ -340,7 +329,7 @@ impl Discipline for Refill {
     }
 
     fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
-        waiting::of_one_queue(&self.queue, report);
+        waiting::of_one_queue(&self.queue.packets, report);
     }
 }
 
@@ -349,6 +338,7 @@ mod tests {
     use super::*;
     use crate::rig::{self, Rig, built, gauge};
     use proptest::prelude::*;
+    use std::collections::VecDeque;
     use weir_base::Streams;
     use weir_base::early::spread_waiting;
 

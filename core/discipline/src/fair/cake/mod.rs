@@ -26,7 +26,7 @@ use self::isolation::{ISOLATION, Isolation};
 use self::turns::{Set, Turns};
 use crate::aqm::cobalt::{Control, FRAME_BYTES, Verdict};
 use crate::aqm::codel::ECN;
-use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual};
 use crate::fair::fq_codel::LIMIT;
 use crate::fair::sets::{Place, Sets};
 use crate::params::{Parameters, params};
@@ -355,10 +355,6 @@ impl Discipline for Cake {
     fn has_room(&self, _class: Class) -> bool {
         let largest = footprint(u64::from(u16::MAX));
         !self.bins.is_full() && self.memory + largest <= self.memory_max
-    }
-
-    fn ready(&self, _now: Instant) -> Ready {
-        self.bins.ready()
     }
 
     fn backlog(&self) -> Tally {

@@ -38,7 +38,7 @@ use self::sketch::{Sketch, WORDS_OF_BIN, WORDS_OF_HOST};
 use self::time::Time;
 use self::turns::Turns;
 use crate::aqm::codel::{self, Control};
-use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual};
 use crate::parts::chain::{Chain, Slab};
 use crate::waiting::Waiting;
 
@@ -380,10 +380,6 @@ impl Discipline for TripleFair {
 
     fn has_room(&self, _class: Class) -> bool {
         self.held.packets < self.params.limit as u64
-    }
-
-    fn ready(&self, _now: Instant) -> Ready {
-        Ready::holding(self.held.packets as usize)
     }
 
     fn backlog(&self) -> Tally {

@@ -20,7 +20,7 @@ use weir_base::{Instant, Streams, Tally};
 use weir_packet::{Class, Packet, Reason};
 
 use crate::aqm::codel;
-use crate::contract::{Admission, Configured, Cx, Discipline, FlowReport, Manual, Ready};
+use crate::contract::{Admission, Configured, Cx, Discipline, FlowReport, Manual};
 use crate::fair::stfq::{ByteCost, Clock, Tag};
 use crate::flow::flow_cache::FlowCache;
 use crate::flow::order::{Gates, Progress};
@@ -286,13 +286,6 @@ impl Discipline for LruFq {
         self.queues.iter().all(room) // the queue of a packet is not known before it arrives
     }
 
-    fn ready(&self, _now: Instant) -> Ready {
-        match self.turn() {
-            None => Ready::Empty,
-            Some(_) => Ready::Now,
-        }
-    }
-
     fn backlog(&self) -> Tally {
         self.queues[HIT].backlog + self.queues[MISS].backlog
     }
@@ -364,7 +357,7 @@ fn gates_max(params: &Params) -> usize {
 mod tests {
     use super::*;
     use crate::aqm::codel::Control;
-    use crate::contract::Threshold;
+    use crate::contract::{Ready, Threshold};
     use crate::fair::stfq::tests::Reference;
     use crate::rig::{self, Rig, built, defaults, gauge};
     use proptest::prelude::*;
