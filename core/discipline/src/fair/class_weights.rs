@@ -12,11 +12,11 @@
 use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter};
 use weir_base::{Instant, Streams};
-use weir_packet::{Class, KeyKind, Packet};
+use weir_packet::{Class, Packet};
 
 use crate::contract::{Cx, Manual};
 use crate::fair::classes::{CLASSES_MAX, Classes};
-use crate::fair::fair_queue::{FairQueue, Queues, Sharing};
+use crate::fair::fair_queue::{FairQueue, Layout, Queues, Sharing};
 use crate::fair::stfq::{ByteCost, Clock, Tag};
 use crate::params::{Parameters, params};
 use crate::parts::bins::Measure;
@@ -149,12 +149,16 @@ impl Sharing for ByWeight {
     const MANUAL: Manual = MANUAL;
     const MEASURE: Measure = Measure::Packets;
 
-    fn limit(params: &Params) -> usize {
-        params.limit * params.classes.count()
+    fn layout(params: &Params) -> Layout {
+        Layout {
+            bins: params.classes.count(),
+            key: None,
+            limit: params.limit * params.classes.count(),
+        }
     }
 
-    fn layout(params: &Params) -> (usize, impl PartialEq) {
-        (params.classes.count(), params.classes.conditions())
+    fn moves(old: &Params, new: &Params) -> bool {
+        !old.classes.match_like(&new.classes)
     }
 
     fn new(params: &Params, _now: Instant, _streams: &Streams) -> Self {
@@ -179,10 +183,6 @@ impl Sharing for ByWeight {
 
     fn change(&mut self, _old: &Params, new: &Params, _now: Instant) {
         self.set_costs(new);
-    }
-
-    fn key(_params: &Params) -> Option<KeyKind> {
-        None
     }
 
     fn settle(&mut self, _now: Instant) {

@@ -27,6 +27,16 @@ pub(crate) struct Queues<P> {
     pub(crate) longest_flow: u64,
 }
 
+/// The layout of the bins.
+pub(crate) struct Layout {
+    /// The number of bins.
+    pub(crate) bins: usize,
+    /// The part of their flow keys that the packets of a bin have in common.
+    pub(crate) key: Option<KeyKind>,
+    /// Maximum packets held.
+    pub(crate) limit: usize,
+}
+
 /// How bins share the link.
 pub(crate) trait Sharing: Sized + Send + 'static {
     /// The parameters.
@@ -36,16 +46,18 @@ pub(crate) trait Sharing: Sized + Send + 'static {
     /// The measure of a bin's length.
     const MEASURE: Measure = Measure::Bytes;
 
-    /// Maximum packets held.
-    fn limit(params: &Self::Params) -> usize;
+    /// The layout of the bins.
+    fn layout(params: &Self::Params) -> Layout;
 
     /// Checks that the parameters do not contradict each other.
     fn check(_params: &Self::Params) -> Result<(), SettingError> {
         Ok(())
     }
 
-    /// The number of bins, and what else decides which bin a packet has.
-    fn layout(params: &Self::Params) -> (usize, impl PartialEq);
+    /// Whether packets need other bins after a change of parameters, although the layout is the same.
+    fn moves(_old: &Self::Params, _new: &Self::Params) -> bool {
+        false
+    }
 
     /// The state without any bin.
     fn new(params: &Self::Params, now: Instant, streams: &Streams) -> Self;
@@ -56,13 +68,10 @@ pub(crate) trait Sharing: Sized + Send + 'static {
     /// Applies other parameters, after a change of the bins.
     fn change(&mut self, _old: &Self::Params, _new: &Self::Params, _now: Instant) {}
 
-    /// The part of their flow keys that the packets of a bin have in common.
-    fn key(params: &Self::Params) -> Option<KeyKind>;
-
     /// The bin of a packet, if only its flow decides.
     #[inline]
     fn find(&self, queues: &Queues<Self::Params>, cx: &Cx<'_>, packet: &Packet) -> Option<usize> {
-        let key = Self::key(&queues.params)?;
+        let key = Self::layout(&queues.params).key?;
         Some(queues.bins.bin(cx.keys.hash(packet, key)))
     }
 
@@ -167,16 +176,16 @@ impl<S: Sharing> Configured for FairQueue<S> {
     const MANUAL: Manual = S::MANUAL;
 
     fn limit(params: &S::Params) -> Result<usize, SettingError> {
-        S::check(params).map(|()| S::limit(params))
+        S::check(params).map(|()| S::layout(params).limit)
     }
 
     fn build(params: S::Params, now: Instant, streams: &Streams) -> Self {
-        let (bins, _) = S::layout(&params);
+        let Layout { bins, limit, .. } = S::layout(&params);
         let mut sharing = S::new(&params, now, streams);
         sharing.renew(bins);
         Self {
             queues: Queues {
-                bins: Bins::new(bins, S::limit(&params), S::MEASURE),
+                bins: Bins::new(bins, limit, S::MEASURE),
                 params,
                 longest_flow: 0,
             },
@@ -185,13 +194,14 @@ impl<S: Sharing> Configured for FairQueue<S> {
     }
 
     fn change(&mut self, params: S::Params, now: Instant) {
-        if S::layout(&params) != S::layout(&self.queues.params) {
+        let (old, new) = (S::layout(&self.queues.params), S::layout(&params));
+        let Layout { bins, key, limit } = new;
+        if (bins, key) != (old.bins, old.key) || S::moves(&self.queues.params, &params) {
             let order = std::iter::from_fn(|| self.next(now)).collect();
-            let (bins, _) = S::layout(&params);
             self.queues.bins.renew(bins, order);
             self.sharing.renew(bins);
         }
-        self.queues.bins.set_limit(S::limit(&params));
+        self.queues.bins.set_limit(limit);
         self.sharing.change(&self.queues.params, &params, now);
         self.queues.params = params;
     }
@@ -264,7 +274,7 @@ impl<S: Sharing> Discipline for FairQueue<S> {
     }
 
     fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
-        let key = S::key(&self.queues.params);
+        let key = S::layout(&self.queues.params).key;
         let service = |bin| self.sharing.service(bin);
         self.queues.bins.waiting(key, service, report);
     }

@@ -17,7 +17,7 @@ use weir_packet::{KeyKind, Packet};
 
 use crate::aqm::codel::{self, Control, ECN, INTERVAL, TARGET};
 use crate::contract::{Cx, Manual};
-use crate::fair::fair_queue::{FairQueue, Queues, Sharing};
+use crate::fair::fair_queue::{FairQueue, Layout, Queues, Sharing};
 use crate::params::{Parameters, params};
 use crate::parts::bins::{Bins, KEY, QUANTUM};
 
@@ -184,16 +184,16 @@ impl Sharing for NewAndOld {
     type Params = Params;
     const MANUAL: Manual = MANUAL;
 
-    fn limit(params: &Params) -> usize {
-        params.limit
-    }
-
     fn check(params: &Params) -> Result<(), SettingError> {
         params.control.check()
     }
 
-    fn layout(params: &Params) -> (usize, impl PartialEq) {
-        (params.flows, params.key)
+    fn layout(params: &Params) -> Layout {
+        Layout {
+            bins: params.flows,
+            key: Some(params.key),
+            limit: params.limit,
+        }
     }
 
     fn new(_params: &Params, _now: Instant, _streams: &Streams) -> Self {
@@ -204,10 +204,6 @@ impl Sharing for NewAndOld {
         self.flows = vec![Flow::default(); bins];
         self.new = VecDeque::with_capacity(bins);
         self.old = VecDeque::with_capacity(bins);
-    }
-
-    fn key(params: &Params) -> Option<KeyKind> {
-        Some(params.key)
     }
 
     fn touch(&self, bin: usize) {

@@ -24,7 +24,7 @@ use weir_packet::{KeyKind, Packet, Reason};
 use crate::aqm::blue::Blue;
 use crate::aqm::codel::{self, Control, ECN, INTERVAL, TARGET};
 use crate::contract::{Cx, Manual};
-use crate::fair::fair_queue::{FairQueue, Queues, Sharing};
+use crate::fair::fair_queue::{FairQueue, Layout, Queues, Sharing};
 use crate::fair::fq_codel::{FLOWS, LIMIT, One};
 use crate::fair::hosts::{Census, HOSTS, Hosts};
 use crate::fair::sets::{Place, Sets};
@@ -279,16 +279,20 @@ impl Sharing for ByHost {
     type Params = Params;
     const MANUAL: Manual = MANUAL;
 
-    fn limit(params: &Params) -> usize {
-        params.limit
-    }
-
     fn check(params: &Params) -> Result<(), SettingError> {
         params.control.check()
     }
 
-    fn layout(params: &Params) -> (usize, impl PartialEq) {
-        (params.flows, params.hosts)
+    fn layout(params: &Params) -> Layout {
+        Layout {
+            bins: params.flows,
+            key: Some(KeyKind::Flow),
+            limit: params.limit,
+        }
+    }
+
+    fn moves(old: &Params, new: &Params) -> bool {
+        old.hosts != new.hosts
     }
 
     fn new(_params: &Params, _now: Instant, streams: &Streams) -> Self {
@@ -310,10 +314,6 @@ impl Sharing for ByHost {
         self.flows = vec![Flow::default(); bins].into_boxed_slice();
         self.census = [(); 2].map(|()| Census::new(bins));
         self.waiting = BinaryHeap::with_capacity(bins);
-    }
-
-    fn key(_params: &Params) -> Option<KeyKind> {
-        Some(KeyKind::Flow)
     }
 
     /// The first bin of the flow's set.

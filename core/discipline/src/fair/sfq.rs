@@ -17,7 +17,7 @@ use weir_base::{Instant, Span, Stream, Streams};
 use weir_packet::{KeyKind, Packet};
 
 use crate::contract::{Cx, Manual};
-use crate::fair::fair_queue::{FairQueue, Queues, Sharing};
+use crate::fair::fair_queue::{FairQueue, Layout, Queues, Sharing};
 use crate::fifo::LIMIT;
 use crate::params::{Parameters, params};
 use crate::parts::bins::{BUCKETS, Bins, KEY, Measure, QUANTUM};
@@ -161,12 +161,12 @@ impl Sharing for Salted {
     const MANUAL: Manual = MANUAL;
     const MEASURE: Measure = Measure::Packets;
 
-    fn limit(params: &Params) -> usize {
-        params.limit
-    }
-
-    fn layout(params: &Params) -> (usize, impl PartialEq) {
-        (params.buckets, params.key)
+    fn layout(params: &Params) -> Layout {
+        Layout {
+            bins: params.buckets,
+            key: Some(params.key),
+            limit: params.limit,
+        }
     }
 
     fn new(params: &Params, now: Instant, streams: &Streams) -> Self {
@@ -184,10 +184,6 @@ impl Sharing for Salted {
     fn renew(&mut self, bins: usize) {
         self.shares = vec![Share::default(); bins];
         self.round = VecDeque::with_capacity(bins);
-    }
-
-    fn key(params: &Params) -> Option<KeyKind> {
-        Some(params.key)
     }
 
     #[inline]

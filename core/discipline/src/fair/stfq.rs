@@ -25,7 +25,7 @@ use weir_base::{Instant, Streams};
 use weir_packet::{KeyKind, Packet};
 
 use crate::contract::{Cx, Manual};
-use crate::fair::fair_queue::{FairQueue, Queues, Sharing};
+use crate::fair::fair_queue::{FairQueue, Layout, Queues, Sharing};
 use crate::fifo::LIMIT;
 use crate::params::{Parameters, params};
 use crate::parts::bins::{BUCKETS, KEY};
@@ -154,12 +154,12 @@ impl Sharing for ByTag {
     type Params = Params;
     const MANUAL: Manual = MANUAL;
 
-    fn limit(params: &Params) -> usize {
-        params.limit
-    }
-
-    fn layout(params: &Params) -> (usize, impl PartialEq) {
-        (params.buckets, params.key)
+    fn layout(params: &Params) -> Layout {
+        Layout {
+            bins: params.buckets,
+            key: Some(params.key),
+            limit: params.limit,
+        }
     }
 
     fn new(_params: &Params, _now: Instant, _streams: &Streams) -> Self {
@@ -169,10 +169,6 @@ impl Sharing for ByTag {
     fn renew(&mut self, bins: usize) {
         self.places = vec![Place::default(); bins];
         self.waiting = BinaryHeap::with_capacity(bins);
-    }
-
-    fn key(params: &Params) -> Option<KeyKind> {
-        Some(params.key)
     }
 
     fn touch(&self, bin: usize) {

@@ -1,4 +1,4 @@
-//! Queues by flow hash in fixed memory: the common part of DRR, SFQ, STFQ and FQ-CoDel.
+//! Queues by flow hash in fixed memory, for fair queues.
 //!
 //! ```text
 //!              +-> bin 0   [ | | ]
