@@ -9,7 +9,7 @@ use weir_base::{Framing, Instant, Rate, Span, Streams, Tally};
 use weir_packet::{Class, Discarded, Fates, FlowKey, KeyKind, Keys, Packet};
 
 use crate::params::Parameters;
-use crate::spec::{Checked, Erased};
+use crate::spec::{Accepted, Checked};
 use crate::waiting::Waiting;
 
 /// The context of each call: the time, the flow keys, the counters.
@@ -237,8 +237,8 @@ pub struct Kind {
     pub manual: Manual,
     /// Whether the discipline stores flow keys, which [`Discipline::flows`] reports.
     pub knows_flows: bool,
-    /// Checks settings that are in their ranges: maximum packets held, and the parameters.
-    pub(crate) check: fn(&Settings) -> Result<(usize, Arc<dyn Erased>), SettingError>,
+    /// Checks settings that are in their ranges.
+    pub(crate) check: fn(&Settings) -> Result<Accepted, SettingError>,
 }
 
 impl Kind {

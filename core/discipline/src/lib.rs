@@ -1,8 +1,8 @@
 //! Queue disciplines: they decide which packet gets the link, and which packets are dropped.
 //!
-//! One file per mechanism, of the same shape inside: a manual page (purpose, source, picture,
-//! counters, deviations), `Params`, `State`, `Stats`, the decision functions, tests. A discipline is a pure
-//! state machine: [`Cx`] passes in the time, the flow keys and the counters. It does not know what a port, a device or a clock is.
+//! One file per mechanism, of the same shape inside: a manual page (purpose, source, picture, counters, deviations),
+//! `Params`, `State`, `Stats`, the decision functions, tests. A discipline is a pure state machine: [`Cx`] passes in the
+//! time, the flow keys and the counters. It does not know what a port, a device or a clock is.
 //!
 //! | module | content |
 //! |---|---|
@@ -14,9 +14,9 @@
 //! | [`channel`] | control and redirect messages between a control and a forwarding element |
 //! | `parts` | building blocks that several modules share: queues in fixed memory, flow tables, rates |
 //!
-//! Outside the table: [`contract`] (the interface of a discipline), [`params`] (its parameters), [`waiting`] (reports of
-//! waiting packets), [`spec`] (a checked configuration), [`metered`] (the accounting). A module uses `parts` and the modules above it in this
-//! table; only [`KINDS`] lists all disciplines.
+//! Outside the table: [`contract`] (the interface of a discipline), [`params`] (its parameters), [`spec`] (a checked
+//! configuration), [`waiting`] (reports of waiting packets), [`metered`] (the accounting). A module uses `parts` and the
+//! modules above it in this table; only [`KINDS`] lists all disciplines.
 
 pub mod contract;
 pub mod fifo;

@@ -4,9 +4,9 @@
 //!  configuration --> Settings (each value in its range) --> Params (typed) --> Configured::limit (joint conditions)
 //! ```
 //!
-//! [`params!`] declares the struct. After `=` is the [`Parameter`] that sets the field; after `=>` are the parameters of
-//! a group of fields, which is declared by `params!` too. The manual page lists them in this order. [`words!`] declares a
-//! parameter's words.
+//! The macro `params!` declares the struct. After `=` is the [`Parameter`] that sets the field. After `=>` are the
+//! parameters of a group of fields, which `params!` declares, too. The manual page lists them in this order. The macro
+//! `words!` declares the words of a parameter.
 
 use weir_base::setting::{Parameter, Setting, SettingError, Settings};
 use weir_base::{Bytes, Rate, Span};

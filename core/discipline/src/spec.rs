@@ -24,6 +24,9 @@ pub struct Spec {
 /// The parameters of the discipline `D`, checked.
 pub(crate) struct Checked<D: Configured>(pub(crate) D::Params);
 
+/// Maximum packets held, and the parameters.
+pub(crate) type Accepted = (usize, Arc<dyn Erased>);
+
 /// The parameters of any discipline, checked.
 pub(crate) trait Erased: Any + Send + Sync {
     fn build(&self, now: Instant, streams: &Streams) -> Box<dyn Discipline>;

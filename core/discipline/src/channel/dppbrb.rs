@@ -123,7 +123,8 @@ params! {
         pub control: Control = WHICH.id(1),
         /// p_c, or its initial value if it adapts.
         pub share: f64 = Parameter::new("share", Kind::Ratio(0.0, 1.0), "0.8",
-            "p_c, the share of the bytes that control messages have while both queues wait; with adapt, to begin with").id(2),
+            "p_c, the share of the bytes that control messages have while both queues wait; with adapt, to begin with")
+            .id(2),
         /// Whether p_c adapts.
         pub adapt: bool = Parameter::new("adapt", Kind::Flag, "true",
             "whether p_c moves, and redirect messages are dropped before their queue is full").id(3),
