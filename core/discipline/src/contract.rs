@@ -9,7 +9,6 @@ use weir_base::{Framing, Instant, Rate, Span, Streams, Tally};
 use weir_packet::{Class, Discarded, Fates, FlowKey, KeyKind, Keys, Packet};
 
 use crate::params::Parameters;
-use crate::spec::{Accepted, Checked};
 use crate::waiting::Waiting;
 
 /// The context of each call: the time, the flow keys, the counters.
@@ -252,6 +251,28 @@ impl Kind {
                 Ok((D::limit(&params)?, Arc::new(Checked::<D>(params))))
             },
         }
+    }
+}
+
+/// The parameters of the discipline `D`, checked.
+pub(crate) struct Checked<D: Configured>(pub(crate) D::Params);
+
+/// Maximum packets held, and the parameters.
+pub(crate) type Accepted = (usize, Arc<dyn Erased>);
+
+/// The parameters of any discipline, checked.
+pub(crate) trait Erased: Any + Send + Sync {
+    fn build(&self, now: Instant, streams: &Streams) -> Box<dyn Discipline>;
+    fn apply(&self, discipline: &mut dyn Discipline, now: Instant) -> bool;
+}
+
+impl<D: Configured> Erased for Checked<D> {
+    fn build(&self, now: Instant, streams: &Streams) -> Box<dyn Discipline> {
+        Box::new(D::build(self.0.clone(), now, streams))
+    }
+
+    fn apply(&self, discipline: &mut dyn Discipline, now: Instant) -> bool {
+        apply::<D>(discipline, &self.0, now)
     }
 }
 

@@ -9,7 +9,7 @@ use weir_base::{Instant, Streams};
 use weir_packet::Queue;
 
 use crate::KINDS;
-use crate::contract::{Configured, Discipline, Kind, Manual, apply};
+use crate::contract::{Checked, Configured, Discipline, Erased, Kind, Manual};
 use crate::fair::class_weights::ClassWeights;
 
 /// A kind of discipline with its settings.
@@ -19,28 +19,6 @@ pub struct Spec {
     settings: Settings,
     limit: usize,
     checked: Arc<dyn Erased>,
-}
-
-/// The parameters of the discipline `D`, checked.
-pub(crate) struct Checked<D: Configured>(pub(crate) D::Params);
-
-/// Maximum packets held, and the parameters.
-pub(crate) type Accepted = (usize, Arc<dyn Erased>);
-
-/// The parameters of any discipline, checked.
-pub(crate) trait Erased: Any + Send + Sync {
-    fn build(&self, now: Instant, streams: &Streams) -> Box<dyn Discipline>;
-    fn apply(&self, discipline: &mut dyn Discipline, now: Instant) -> bool;
-}
-
-impl<D: Configured> Erased for Checked<D> {
-    fn build(&self, now: Instant, streams: &Streams) -> Box<dyn Discipline> {
-        Box::new(D::build(self.0.clone(), now, streams))
-    }
-
-    fn apply(&self, discipline: &mut dyn Discipline, now: Instant) -> bool {
-        apply::<D>(discipline, &self.0, now)
-    }
 }
 
 /// Why a discipline's configuration was refused.

@@ -124,7 +124,7 @@ cache.",
 
 words! {
     /// The order of a flow that crosses between the queues.
-    pub enum Order {
+    pub enum Crossing {
         /// Its packets may overtake each other.
         Free = "free",
         /// It keeps its order.
@@ -189,7 +189,7 @@ params! {
             Kind::Span(Span::from_micros(10), Span::from_secs(100)), "100 ms",
             "window of the rates, of a flow and of all together").id(10),
         /// The order of a flow that crosses between the queues.
-        pub order: Order = Parameter::new("order", Kind::Word(Order::WORDS), "free",
+        pub order: Crossing = Parameter::new("order", Kind::Word(Crossing::WORDS), "free",
             "whether a flow that crosses between the queues keeps its order").id(11),
         /// Whether both queues are under the control law.
         pub codel: bool = Parameter::new("codel", Kind::Flag, "false", "whether both queues are under CoDel").id(12),
@@ -201,7 +201,7 @@ params! {
 impl Params {
     #[inline]
     pub(super) fn keeps_order(&self) -> bool {
-        self.order == Order::Kept
+        self.order == Crossing::Kept
     }
 
     pub(super) fn policy(&self) -> Policy {

@@ -28,7 +28,7 @@ use crate::waiting::{self, REPORTS_MAX, Waiting};
 
 mod manual;
 
-pub use self::manual::{MANUAL, Order, Params, Rule};
+pub use self::manual::{Crossing, MANUAL, Params, Rule};
 
 /// Counters of the queues.
 #[derive(Clone, Copy, Debug, Default)]
@@ -524,7 +524,7 @@ mod tests {
     fn a_flow_that_crosses_waits_for_its_packets_in_the_other_queue() {
         let mut rig = Rig::new(9);
         let mut fq = lru_fq(Params {
-            order: Order::Kept,
+            order: Crossing::Kept,
             hit_weight: 1000,
             ..params()
         });
@@ -569,7 +569,7 @@ mod tests {
                 hit_weight: weights.0,
                 miss_weight: weights.1,
                 limit,
-                order: Order::Kept,
+                order: Crossing::Kept,
                 codel,
                 control,
                 ..params()
