@@ -1,10 +1,14 @@
 //! The contract between every discipline and the port that drives it.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use weir_base::gauge::Gauge;
 use weir_base::setting::{Parameter, SettingError, Settings};
 use weir_base::{Framing, Instant, Rate, Span, Streams, Tally};
 use weir_packet::{Class, Discarded, Fates, FlowKey, KeyKind, Keys, Packet};
 
+use crate::params::Parameters;
 use crate::waiting::Waiting;
 
 /// The context of each call: the time, the flow keys, the counters.
@@ -43,17 +47,6 @@ pub enum Ready {
     At(Instant),
 }
 
-impl Ready {
-    /// The answer of a work-conserving discipline that holds this many packets.
-    #[inline]
-    pub(crate) const fn holding(packets: usize) -> Self {
-        match packets {
-            0 => Self::Empty,
-            _ => Self::Now,
-        }
-    }
-}
-
 /// A queue discipline.
 ///
 /// # Calling order
@@ -68,7 +61,7 @@ impl Ready {
 /// - Packets of one flow leave in order of arrival, unless the manual page says otherwise.
 /// - A call takes time independent of the number of flows, up to a constant that the file names.
 /// - Memory is bounded by the parameters, whatever the number of flows.
-pub trait Discipline: Send {
+pub trait Discipline: Any + Send {
     /// Offers a packet. Other packets may be dropped to make room for it.
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission;
 
@@ -84,8 +77,14 @@ pub trait Discipline: Send {
         true
     }
 
-    /// Whether `dequeue` would return a packet at `now`.
-    fn ready(&self, now: Instant) -> Ready;
+    /// Whether `dequeue` would return a packet at `now`. A work-conserving discipline needs no answer of its own.
+    #[inline]
+    fn ready(&self, _now: Instant) -> Ready {
+        match self.backlog().packets {
+            0 => Ready::Empty,
+            _ => Ready::Now,
+        }
+    }
 
     /// Packets and bytes held, including packets that a shaper or a delay line holds back.
     fn backlog(&self) -> Tally;
@@ -104,10 +103,6 @@ pub trait Discipline: Send {
     /// Sets how many bytes a frame occupies on the link, for a discipline that shares the link by these bytes. The port
     /// calls this before the first packet and at each change.
     fn set_framing(&mut self, _framing: Framing) {}
-
-    /// Applies new settings, which the discipline's own [`Kind`] has accepted, and keeps the state: lists,
-    /// tokens, tags. Packets in excess of a lower limit leave normally; this call drops none.
-    fn reconfigure(&mut self, settings: &Settings, now: Instant);
 
     /// Hands over all held packets without dropping or marking any, for a change to another kind.
     fn drain(&mut self, out: &mut dyn FnMut(Packet));
@@ -129,6 +124,39 @@ pub trait Discipline: Send {
     /// Reports waiting packets, in at most [`REPORTS_MAX`](crate::waiting::REPORTS_MAX) reports; nothing if the
     /// discipline cannot attribute them to flows.
     fn waiting(&self, _report: &mut dyn FnMut(Waiting<'_>)) {}
+}
+
+/// A discipline with its manual page and its parameters. Each discipline's file implements it, and
+/// [`KINDS`](crate::KINDS) lists it.
+pub trait Configured: Discipline + Sized {
+    /// The parameters.
+    type Params: Parameters;
+    /// The manual page.
+    const MANUAL: Manual;
+    /// Whether the discipline stores flow keys, which [`Discipline::flows`] reports.
+    const KNOWS_FLOWS: bool = false;
+
+    /// Maximum packets that the discipline holds with these parameters, or an error if they contradict each other.
+    fn limit(params: &Self::Params) -> Result<usize, SettingError>;
+
+    /// Builds an empty discipline, and allocates all memory that it will ever use. Each user of randomness owns a
+    /// stream below these streams.
+    fn build(params: Self::Params, now: Instant, streams: &Streams) -> Self;
+
+    /// Applies other parameters, and keeps the state: lists, tokens, tags. Packets in excess of a lower limit leave
+    /// normally; this call drops none.
+    fn change(&mut self, params: Self::Params, now: Instant);
+}
+
+/// Applies parameters to a discipline of their kind; `false` if it is of another kind.
+pub(crate) fn apply<D: Configured>(
+    discipline: &mut dyn Discipline,
+    params: &D::Params,
+    now: Instant,
+) -> bool {
+    let discipline: &mut dyn Any = discipline;
+    let of_kind = discipline.downcast_mut::<D>();
+    of_kind.map(|d| d.change(params.clone(), now)).is_some()
 }
 
 /// State of one flow, which shows an operator why the flow is treated as it is.
@@ -202,25 +230,49 @@ impl FlowStanding {
     }
 }
 
-/// A kind of discipline: its manual page, and how it is checked and built. Each discipline's file
-/// declares its own.
+/// A kind of discipline: its manual page, and how its settings are checked.
 pub struct Kind {
     /// The manual page.
     pub manual: Manual,
     /// Whether the discipline stores flow keys, which [`Discipline::flows`] reports.
     pub knows_flows: bool,
-    /// Maximum packets that the discipline holds with these settings, or an error if they contradict each other.
-    pub limit: fn(&Settings) -> Result<usize, SettingError>,
-    /// Builds an empty discipline from settings that `limit` accepts. Each user of randomness owns a
-    /// stream below these streams.
-    pub build: fn(&Settings, Instant, &Streams) -> Box<dyn Discipline>,
+    /// Checks settings that are in their ranges.
+    pub(crate) check: fn(&Settings) -> Result<Accepted, SettingError>,
 }
 
-/// The parameters of settings that [`Kind::limit`] has accepted.
-pub(crate) fn accepted<P>(params: Result<P, SettingError>) -> P {
-    match params {
-        Ok(params) => params,
-        Err(error) => unreachable!("checked before: {error}"),
+impl Kind {
+    /// The kind of the discipline `D`.
+    pub(crate) const fn of<D: Configured>() -> Self {
+        Self {
+            manual: D::MANUAL,
+            knows_flows: D::KNOWS_FLOWS,
+            check: |settings| {
+                let params = D::Params::read(settings)?;
+                Ok((D::limit(&params)?, Arc::new(Checked::<D>(params))))
+            },
+        }
+    }
+}
+
+/// The parameters of the discipline `D`, checked.
+pub(crate) struct Checked<D: Configured>(pub(crate) D::Params);
+
+/// Maximum packets held, and the parameters.
+pub(crate) type Accepted = (usize, Arc<dyn Erased>);
+
+/// The parameters of any discipline, checked.
+pub(crate) trait Erased: Any + Send + Sync {
+    fn build(&self, now: Instant, streams: &Streams) -> Box<dyn Discipline>;
+    fn apply(&self, discipline: &mut dyn Discipline, now: Instant) -> bool;
+}
+
+impl<D: Configured> Erased for Checked<D> {
+    fn build(&self, now: Instant, streams: &Streams) -> Box<dyn Discipline> {
+        Box::new(D::build(self.0.clone(), now, streams))
+    }
+
+    fn apply(&self, discipline: &mut dyn Discipline, now: Instant) -> bool {
+        apply::<D>(discipline, &self.0, now)
     }
 }
 

@@ -6,14 +6,14 @@
 //!
 //! Source: RFC 7567, section 2 (which warns against it); Linux `pfifo`.
 
-use std::collections::VecDeque;
-
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::{Kind, Parameter, Settings};
-use weir_base::{Instant, Tally};
+use weir_base::setting::{Kind, Parameter, SettingError};
+use weir_base::{Instant, Streams, Tally};
 use weir_packet::{Packet, Reason};
 
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual};
+use crate::params::{Parameters, params};
+use crate::parts::queue::Queue;
 use crate::waiting::{self, Waiting};
 
 /// The manual page.
@@ -32,16 +32,8 @@ s at 10 Mbit/s. Set fewer on a slow link.
 
 An attacker who fills the link fills the queue: all other flows lose in proportion, and wait behind a full
 queue. Use it as the baseline, not under attack.",
-    parameters: &[LIMIT.id(1)],
+    parameters: Params::TABLE,
     gauges: &[Gauge::counter(101, "full", Unit::Packets, "packets dropped because the queue was full")],
-};
-
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings).limit),
-    build: |settings, _, _| Box::new(Fifo::new(Params::new(settings))),
 };
 
 /// The `limit` parameter, which most disciplines have.
@@ -52,19 +44,12 @@ pub const LIMIT: Parameter = Parameter::new(
     "maximum packets held",
 );
 
-/// Parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// Maximum packets held.
-    pub limit: usize,
-}
-
-impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Self {
-        Self {
-            limit: settings.count("limit") as usize,
-        }
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Params {
+        /// Maximum packets held.
+        pub limit: usize = LIMIT.id(1),
     }
 }
 
@@ -81,31 +66,37 @@ struct Stats {
 #[derive(Debug)]
 pub struct Fifo {
     params: Params,
-    queue: VecDeque<Packet>,
-    backlog: Tally,
+    queue: Queue,
     stats: Stats,
 }
 
 impl Fifo {
+    /// Whether nothing is queued.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.packets.is_empty()
+    }
+}
+
+impl Configured for Fifo {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn limit(params: &Params) -> Result<usize, SettingError> {
+        Ok(params.limit)
+    }
+
     /// An empty queue with memory for a few packets, because most queues of a large network never hold
     /// more. When more packets wait, it allocates memory for `limit` packets at once.
-    pub fn new(params: Params) -> Self {
+    fn build(params: Params, _now: Instant, _streams: &Streams) -> Self {
         Self {
-            queue: VecDeque::with_capacity(params.limit.min(FEW)),
+            queue: Queue::new(params.limit.min(FEW)),
             params,
-            backlog: Tally::ZERO,
             stats: Stats::default(),
         }
     }
 
-    /// Whether nothing is queued.
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
-    }
-
-    /// Applies other parameters; keeps the state.
-    pub(crate) fn change(&mut self, params: Params) {
+    fn change(&mut self, params: Params, _now: Instant) {
         self.params = params;
     }
 }
@@ -116,20 +107,18 @@ impl Discipline for Fifo {
             self.stats.full += 1;
             return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
         }
-        if self.queue.len() == self.queue.capacity() {
-            self.queue
-                .reserve_exact(self.params.limit - self.queue.len());
+        let Queue { packets, .. } = &mut self.queue;
+        if packets.len() == packets.capacity() {
+            packets.reserve_exact(self.params.limit - packets.len());
         }
-        self.backlog.count(packet.bytes());
-        self.queue.push_back(packet);
+        self.queue.push(packet);
         Admission::Queued
     }
 
     fn dequeue(&mut self, _cx: &mut Cx<'_>) -> Option<Packet> {
-        let packet = self.queue.pop_front()?;
-        self.backlog.uncount(packet.bytes());
-        if self.queue.is_empty() {
-            self.queue.clear(); // restart at the beginning of its memory, which is warm in the cache
+        let packet = self.queue.pop()?;
+        if self.queue.packets.is_empty() {
+            self.queue.packets.clear(); // restart at the beginning of its memory, which is warm in the cache
         }
         Some(packet)
     }
@@ -138,12 +127,8 @@ impl Discipline for Fifo {
         self.queue.len() < self.params.limit
     }
 
-    fn ready(&self, _now: Instant) -> Ready {
-        Ready::holding(self.queue.len())
-    }
-
     fn backlog(&self) -> Tally {
-        self.backlog
+        self.queue.backlog
     }
 
     fn state_bytes(&self) -> usize {
@@ -151,16 +136,11 @@ impl Discipline for Fifo {
     }
 
     fn relax(&mut self) {
-        self.queue.shrink_to(FEW);
-    }
-
-    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
-        self.change(Params::new(settings));
+        self.queue.packets.shrink_to(FEW);
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
-        self.backlog = Tally::ZERO;
-        self.queue.drain(..).for_each(out);
+        self.queue.drain(out);
     }
 
     fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
@@ -168,7 +148,7 @@ impl Discipline for Fifo {
     }
 
     fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
-        waiting::of_one_queue(&self.queue, report);
+        waiting::of_one_queue(&self.queue.packets, report);
     }
 }
 
@@ -176,6 +156,7 @@ impl Discipline for Fifo {
 mod tests {
     use super::*;
     use crate::contract::Ready;
+    use crate::rig::built;
     use weir_packet::{Fates, Keys, Slot};
 
     #[test]
@@ -188,7 +169,7 @@ mod tests {
             fates: &mut fates,
             heavy: false,
         };
-        let mut fifo = Fifo::new(Params { limit: 2 });
+        let mut fifo: Fifo = built(Params { limit: 2 });
         let packet = |n| Packet::new(n, Slot(n as u32), 100, Instant::ZERO);
         assert_eq!(fifo.enqueue(&mut cx, packet(0)), Admission::Queued);
         assert_eq!(fifo.enqueue(&mut cx, packet(1)), Admission::Queued);

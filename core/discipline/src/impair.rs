@@ -11,12 +11,13 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use rand::Rng;
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::{Kind, Parameter, SettingError, Settings};
-use weir_base::{Bytes, Instant, Rate, Span, Stream, Tally};
+use weir_base::setting::{Kind, Parameter, SettingError};
+use weir_base::{Bytes, Instant, Rate, Span, Stream, Streams, Tally};
 use weir_packet::{Class, Packet, Reason};
 
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
 use crate::fifo::LIMIT;
+use crate::params::{Parameters, params};
 use crate::parts::chance::Chance;
 
 /// The manual page.
@@ -48,20 +49,7 @@ new discipline that replaces this one while packets are held restarts their dela
 
 An attacker who fills the link fills the delay line, as it would fill a FIFO. Use it in the lab, not in a
 production network.",
-    parameters: &[
-        Parameter::new("delay", Kind::Span(Span::ZERO, Span::from_secs(60)), "0 s",
-            "time that each packet is held").id(1),
-        Parameter::new("jitter", Kind::Span(Span::ZERO, Span::from_secs(60)), "0 s",
-            "maximum deviation of a packet's delay, in both directions; at most the delay").id(2),
-        Parameter::new("loss", Kind::Ratio(0.0, 1.0), "0", "probability that a packet is lost").id(3),
-        Parameter::new("reorder", Kind::Flag, "false", "jitter may let a packet overtake another one").id(4),
-        LIMIT.id(5),
-        Parameter::new("rate", Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX), "0 bit",
-            "rate at which packets are sent before their delay; 0 bit: each at once").id(6),
-        Parameter::new("buffer", Kind::Bytes(Bytes(2_000), Bytes(1_000_000_000)), "1 GB",
-            "maximum bytes that wait for the rate, without the packet that is being sent").id(7),
-        Parameter::new("outage", Kind::Flag, "false", "nothing is sent for now").id(8),
-    ],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::counter(101, "lost", Unit::Packets, "packets lost on the emulated link"),
         Gauge::counter(102, "full", Unit::Packets, "packets dropped because the limit was reached"),
@@ -69,65 +57,36 @@ production network.",
     ],
 };
 
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings)?.limit),
-    build: |settings, _, streams| {
-        Box::new(Impair::new(
-            accepted(Params::new(settings)),
-            streams.stream(MANUAL.name),
-        ))
-    },
-};
-
-/// Parameters.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Params {
-    /// Time that each packet is held.
-    pub delay: Span,
-    /// Maximum deviation of a packet's delay from `delay`.
-    pub jitter: Span,
-    /// Probability that a packet is lost.
-    pub loss: f64,
-    /// Whether jitter may let a packet overtake another one.
-    pub reorder: bool,
-    /// Maximum packets held.
-    pub limit: usize,
-    /// Rate at which packets are sent before their delay; zero if each is sent at once.
-    pub rate: Rate,
-    /// Maximum bytes that wait for the rate.
-    pub buffer: Bytes,
-    /// Whether nothing is sent.
-    pub outage: bool,
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Params {
+        /// Time that each packet is held.
+        pub delay: Span = Parameter::new("delay", Kind::Span(Span::ZERO, Span::from_secs(60)), "0 s",
+            "time that each packet is held").id(1),
+        /// Maximum deviation of a packet's delay from `delay`.
+        pub jitter: Span = Parameter::new("jitter", Kind::Span(Span::ZERO, Span::from_secs(60)), "0 s",
+            "maximum deviation of a packet's delay, in both directions; at most the delay").id(2),
+        /// Probability that a packet is lost.
+        pub loss: f64 = Parameter::new("loss", Kind::Ratio(0.0, 1.0), "0",
+            "probability that a packet is lost").id(3),
+        /// Whether jitter may let a packet overtake another one.
+        pub reorder: bool = Parameter::new("reorder", Kind::Flag, "false",
+            "jitter may let a packet overtake another one").id(4),
+        /// Maximum packets held.
+        pub limit: usize = LIMIT.id(5),
+        /// Rate at which packets are sent before their delay; zero if each is sent at once.
+        pub rate: Rate = Parameter::new("rate", Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX), "0 bit",
+            "rate at which packets are sent before their delay; 0 bit: each at once").id(6),
+        /// Maximum bytes that wait for the rate.
+        pub buffer: Bytes = Parameter::new("buffer", Kind::Bytes(Bytes(2_000), Bytes(1_000_000_000)), "1 GB",
+            "maximum bytes that wait for the rate, without the packet that is being sent").id(7),
+        /// Whether nothing is sent.
+        pub outage: bool = Parameter::new("outage", Kind::Flag, "false", "nothing is sent for now").id(8),
+    }
 }
 
 impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
-        let params = Self {
-            delay: settings.span("delay"),
-            jitter: settings.span("jitter"),
-            loss: settings.ratio("loss"),
-            reorder: settings.flag("reorder"),
-            limit: settings.count("limit") as usize,
-            rate: settings.rate("rate"),
-            buffer: Bytes(settings.bytes("buffer")),
-            outage: settings.flag("outage"),
-        };
-        if params.jitter > params.delay {
-            return Err(SettingError::Contradiction {
-                name: "jitter",
-                why: format!(
-                    "the jitter of {} must not exceed the delay of {}",
-                    params.jitter, params.delay
-                ),
-            });
-        }
-        Ok(params)
-    }
-
     /// When a packet that arrives now leaves, for a `draw` from the whole range of `u64`.
     fn leaves(&self, now: Instant, draw: u64) -> Instant {
         let range = u128::from(self.jitter.times(2).as_nanos()) + 1;
@@ -248,22 +207,6 @@ impl Ord for Held {
 }
 
 impl Impair {
-    /// An empty link. All memory that it will ever use is allocated now.
-    pub fn new(params: Params, stream: Stream) -> Self {
-        Self {
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
-            sending: Sending::default(),
-            held: BinaryHeap::with_capacity(params.limit),
-            params,
-            backlog: Tally::ZERO,
-            last: Instant::ZERO,
-            serial: 0,
-            stream,
-            stats: Stats::default(),
-        }
-    }
-
     fn pop(&mut self) -> Option<Packet> {
         let Reverse(Held { packet, .. }) = self.held.pop()?;
         self.backlog.uncount(packet.bytes());
@@ -318,8 +261,41 @@ impl Impair {
             packet,
         }));
     }
+}
 
-    /// Applies other parameters; keeps the state.
+impl Configured for Impair {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn limit(params: &Params) -> Result<usize, SettingError> {
+        if params.jitter > params.delay {
+            return Err(SettingError::Contradiction {
+                name: "jitter",
+                why: format!(
+                    "the jitter of {} must not exceed the delay of {}",
+                    params.jitter, params.delay
+                ),
+            });
+        }
+        Ok(params.limit)
+    }
+
+    /// An empty link. All memory that it will ever use is allocated now.
+    fn build(params: Params, _now: Instant, streams: &Streams) -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            sending: Sending::default(),
+            held: BinaryHeap::with_capacity(params.limit),
+            params,
+            backlog: Tally::ZERO,
+            last: Instant::ZERO,
+            serial: 0,
+            stream: streams.stream(MANUAL.name),
+            stats: Stats::default(),
+        }
+    }
+
     fn change(&mut self, params: Params, now: Instant) {
         self.send(now);
         if !self.waiting.is_empty() {
@@ -392,10 +368,6 @@ impl Discipline for Impair {
         size_of_val(self) + held + self.waiting.capacity() * size_of::<Waiting>()
     }
 
-    fn reconfigure(&mut self, settings: &Settings, now: Instant) {
-        self.change(accepted(Params::new(settings)), now);
-    }
-
     fn timeout(&self) -> Option<Instant> {
         let end = self.sending.end(&self.params);
         (!self.waiting.is_empty() && end < Instant::FAR_FUTURE).then_some(end)
@@ -424,8 +396,7 @@ impl Discipline for Impair {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::Rig;
-    use weir_base::Streams;
+    use crate::rig::{Rig, built};
 
     fn params() -> Params {
         Params {
@@ -441,7 +412,7 @@ mod tests {
     }
 
     fn impair(params: Params) -> Impair {
-        Impair::new(params, Streams::new(1).stream("impair"))
+        built(params)
     }
 
     #[test]

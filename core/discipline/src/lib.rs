@@ -1,9 +1,8 @@
 //! Queue disciplines: they decide which packet gets the link, and which packets are dropped.
 //!
-//! One file per mechanism, of the same shape inside: a manual page (purpose, source, picture,
-//! parameters, counters, deviations), its entry for [`KINDS`], `Params`, `State`, `Stats`, the decision
-//! functions, tests. A discipline is a pure state machine: [`Cx`] passes in the time, the flow keys and
-//! the counters. It does not know what a port, a device or a clock is.
+//! One file per mechanism, of the same shape inside: a manual page (purpose, source, picture, counters, deviations),
+//! `Params`, `State`, `Stats`, the decision functions, tests. A discipline is a pure state machine: [`Cx`] passes in the
+//! time, the flow keys and the counters. It does not know what a port, a device or a clock is.
 //!
 //! | module | content |
 //! |---|---|
@@ -15,14 +14,15 @@
 //! | [`channel`] | control and redirect messages between a control and a forwarding element |
 //! | `parts` | building blocks that several modules share: queues in fixed memory, flow tables, rates |
 //!
-//! Outside the table: [`contract`] (the interface of a discipline), [`waiting`] (reports of waiting packets), [`spec`]
-//! (a checked configuration), [`metered`] (the accounting). A module uses `parts` and the modules above it in this
-//! table; only [`KINDS`] lists all disciplines.
+//! Outside the table: [`contract`] (the interface of a discipline), [`params`] (its parameters), [`spec`] (a checked
+//! configuration), [`waiting`] (reports of waiting packets), [`metered`] (the accounting). A module uses `parts` and the
+//! modules above it in this table; only [`KINDS`] lists all disciplines.
 
 pub mod contract;
 pub mod fifo;
 pub mod impair;
 pub mod metered;
+pub mod params;
 pub mod spec;
 pub mod waiting;
 
@@ -42,6 +42,7 @@ pub mod fair {
     pub mod class_weights;
     pub(crate) mod classes;
     pub mod drr;
+    pub(crate) mod fair_queue;
     pub mod fq_codel;
     pub mod host_fair;
     pub(crate) mod hosts;
@@ -67,6 +68,7 @@ pub mod admission {
     pub mod fan;
     pub mod pdrr;
     pub mod pfq;
+    pub(crate) mod priority_fair;
     pub(crate) mod ranking;
     pub mod scheduler;
     pub(crate) mod split;
@@ -90,6 +92,7 @@ pub mod parts {
     pub(crate) mod lists;
     pub(crate) mod longest;
     pub(crate) mod lru;
+    pub(crate) mod queue;
     pub mod rate;
     pub(crate) mod table;
     pub(crate) mod thresholds;
@@ -101,33 +104,34 @@ mod properties;
 mod rig;
 
 pub use contract::{
-    Admission, Cx, Discipline, FlowClass, FlowReport, FlowStanding, Kind, Manual, Ready, Threshold,
+    Admission, Configured, Cx, Discipline, FlowClass, FlowReport, FlowStanding, Kind, Manual,
+    Ready, Threshold,
 };
 pub use metered::{Metered, SpecMismatch};
 pub use spec::Spec;
 
 /// Every kind of discipline, by name.
-pub const KINDS: &[&Kind] = &[
-    &admission::afan::KIND,
-    &fair::cake::KIND,
-    &fair::class_weights::KIND,
-    &aqm::codel::KIND,
-    &channel::dppbrb::KIND,
-    &fair::drr::KIND,
-    &admission::fan::KIND,
-    &fifo::KIND,
-    &fair::fq_codel::KIND,
-    &fair::host_fair::KIND,
-    &impair::KIND,
-    &flow::lru_fq::KIND,
-    &admission::pdrr::KIND,
-    &admission::pfq::KIND,
-    &aqm::red::KIND,
-    &aqm::refill::KIND,
-    &fair::sfq::KIND,
-    &fair::stfq::KIND,
-    &channel::token_bucket::KIND,
-    &fair::triple_fair::KIND,
+pub const KINDS: &[Kind] = &[
+    Kind::of::<admission::afan::Afan>(),
+    Kind::of::<fair::cake::Cake>(),
+    Kind::of::<fair::class_weights::ClassWeights>(),
+    Kind::of::<aqm::codel::Codel>(),
+    Kind::of::<channel::dppbrb::Dppbrb>(),
+    Kind::of::<fair::drr::Drr>(),
+    Kind::of::<admission::fan::Fan>(),
+    Kind::of::<fifo::Fifo>(),
+    Kind::of::<fair::fq_codel::FqCodel>(),
+    Kind::of::<fair::host_fair::HostFair>(),
+    Kind::of::<impair::Impair>(),
+    Kind::of::<flow::lru_fq::LruFq>(),
+    Kind::of::<admission::pdrr::Pdrr>(),
+    Kind::of::<admission::pfq::Pfq>(),
+    Kind::of::<aqm::red::Red>(),
+    Kind::of::<aqm::refill::Refill>(),
+    Kind::of::<fair::sfq::Sfq>(),
+    Kind::of::<fair::stfq::Stfq>(),
+    Kind::of::<channel::token_bucket::TokenBucket>(),
+    Kind::of::<fair::triple_fair::TripleFair>(),
 ];
 
 /// The manual page of every kind, by name.

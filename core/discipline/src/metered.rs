@@ -6,8 +6,8 @@
 use weir_base::{Framing, Instant, Rate, Streams, Tally};
 use weir_packet::{Class, Fates, Packet, Reason};
 
-use crate::contract::{Admission, Cx, Discipline, FlowReport, Ready};
-use crate::fifo::{self, Fifo};
+use crate::contract::{Admission, Configured, Cx, Discipline, FlowReport, Ready};
+use crate::fifo::Fifo;
 use crate::spec::Spec;
 use crate::waiting::Waiting;
 
@@ -41,9 +41,17 @@ macro_rules! each {
 
 impl Inner {
     fn build(spec: &Spec, now: Instant, streams: &Streams) -> Self {
-        match spec.kind() == fifo::MANUAL.name {
-            true => Self::Fifo(Fifo::new(fifo::Params::new(spec.settings()))),
-            false => Self::Other(spec.build(now, streams)),
+        match spec.params::<Fifo>() {
+            Some(params) => Self::Fifo(Fifo::build(params.clone(), now, streams)),
+            None => Self::Other(spec.build(now, streams)),
+        }
+    }
+
+    /// Applies parameters of the same kind; `false` if they are of another kind.
+    fn apply(&mut self, spec: &Spec, now: Instant) -> bool {
+        match self {
+            Self::Fifo(fifo) => spec.apply(fifo, now),
+            Self::Other(discipline) => spec.apply(&mut **discipline, now),
         }
     }
 }
@@ -201,13 +209,12 @@ impl Metered {
 
     /// Applies new parameters of the same kind, and keeps all state.
     pub fn set(&mut self, spec: Spec, now: Instant) -> Result<(), SpecMismatch> {
-        if spec.kind() != self.spec.kind() {
+        if !self.inner.apply(&spec, now) {
             return Err(SpecMismatch {
                 in_place: self.spec.kind(),
                 offered: spec.kind(),
             });
         }
-        each!(&mut self.inner, d => d.reconfigure(spec.settings(), now));
         *self.spec = spec;
         self.balance();
         Ok(())
@@ -216,9 +223,7 @@ impl Metered {
     /// Applies `spec`. A discipline of the same kind keeps its state. A discipline of another kind takes
     /// over the packets in order, and drops by its own rules the packets that do not fit.
     pub fn reconfigure(&mut self, cx: &mut Cx<'_>, spec: Spec, streams: &Streams) {
-        if spec.kind() == self.spec.kind() {
-            each!(&mut self.inner, d => d.reconfigure(spec.settings(), cx.now));
-        } else {
+        if !self.inner.apply(&spec, cx.now) {
             let mut held = Vec::with_capacity(self.backlog().packets as usize);
             each!(&mut self.inner, d => d.drain(&mut |packet| held.push(packet)));
             self.inner = Inner::build(&spec, cx.now, streams);

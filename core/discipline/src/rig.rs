@@ -1,9 +1,11 @@
 //! A test rig: the tests of this crate drive a discipline with it.
 
-use weir_base::Instant;
+use weir_base::setting::{Scalar, SettingError, Settings};
+use weir_base::{Instant, Streams};
 use weir_packet::{Ecn, Fates, FlowKey, Keys, Packet, Slot};
 
-use crate::contract::{Admission, Cx, Discipline, Ready};
+use crate::contract::{Admission, Configured, Cx, Discipline, Ready};
+use crate::params::Parameters;
 
 /// Time, flow keys and counters. Flow `n` has its key at slot `n`.
 pub(crate) struct Rig {
@@ -106,6 +108,27 @@ pub(crate) fn flow_key(n: usize) -> FlowKey {
         5000 + n as u16,
         53,
     )
+}
+
+/// The parameters of a discipline from text; all others have their defaults.
+pub(crate) fn params<D: Configured>(given: &[(&str, &str)]) -> Result<D::Params, SettingError> {
+    let given = given
+        .iter()
+        .map(|(name, text)| (*name, Scalar::Text((*text).into())));
+    let given: Vec<_> = given.collect();
+    let given = given.iter().map(|(name, scalar)| (*name, scalar));
+    let params = D::Params::read(&Settings::check(D::Params::TABLE, given)?)?;
+    D::limit(&params).map(|_| params)
+}
+
+/// The default parameters of a discipline.
+pub(crate) fn defaults<D: Configured>() -> D::Params {
+    params::<D>(&[]).unwrap()
+}
+
+/// An empty discipline at time zero.
+pub(crate) fn built<D: Configured>(params: D::Params) -> D {
+    D::build(params, Instant::ZERO, &Streams::new(1))
 }
 
 /// The value of a gauge.

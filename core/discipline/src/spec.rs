@@ -1,14 +1,16 @@
 //! A discipline's configuration, checked: building from it cannot fail.
 
+use std::any::Any;
 use std::fmt;
+use std::sync::Arc;
 
 use weir_base::setting::{Scalar, SettingError, Settings, nearest};
 use weir_base::{Instant, Streams};
 use weir_packet::Queue;
 
 use crate::KINDS;
-use crate::contract::{Discipline, Kind, Manual};
-use crate::fair::class_weights;
+use crate::contract::{Checked, Configured, Discipline, Erased, Kind, Manual};
+use crate::fair::class_weights::ClassWeights;
 
 /// A kind of discipline with its settings.
 #[derive(Clone)]
@@ -16,6 +18,7 @@ pub struct Spec {
     kind: &'static Kind,
     settings: Settings,
     limit: usize,
+    checked: Arc<dyn Erased>,
 }
 
 /// Why a discipline's configuration was refused.
@@ -101,18 +104,17 @@ impl Spec {
 
     /// Whether the discipline has a separate queue for packets that a forwarding rule assigns to `queue`.
     pub fn has_queue(&self, queue: Queue) -> bool {
-        let params = match self.kind.manual.name == class_weights::MANUAL.name {
-            true => class_weights::Params::new(&self.settings).ok(),
-            false => None,
-        };
+        let params = self.params::<ClassWeights>();
         params.is_some_and(|params| params.classes.have(queue))
     }
 
     fn of(kind: &'static Kind, settings: Settings) -> Result<Self, SpecError> {
+        let (limit, checked) = (kind.check)(&settings)?;
         Ok(Self {
             kind,
-            limit: (kind.limit)(&settings)?,
             settings,
+            limit,
+            checked,
         })
     }
 
@@ -141,9 +143,20 @@ impl Spec {
         self.limit
     }
 
+    /// The parameters, if they are of the discipline `D`.
+    pub fn params<D: Configured>(&self) -> Option<&D::Params> {
+        let checked: &dyn Any = &*self.checked;
+        checked.downcast_ref().map(|Checked::<D>(params)| params)
+    }
+
     /// Builds the discipline, empty. Each user of randomness owns a stream below `streams`.
     pub fn build(&self, now: Instant, streams: &Streams) -> Box<dyn Discipline> {
-        (self.kind.build)(&self.settings, now, streams)
+        self.checked.build(now, streams)
+    }
+
+    /// Applies the parameters to a discipline of their kind, which keeps its state; `false` if it is of another kind.
+    pub fn apply(&self, discipline: &mut dyn Discipline, now: Instant) -> bool {
+        self.checked.apply(discipline, now)
     }
 }
 

@@ -79,7 +79,7 @@ fn memory_is_fixed_and_known() {
 
         let limit = Scalar::Integer(20_000);
         let larger = Spec::check(name, [("limit", &limit)]).unwrap();
-        let mut taken = measure(|| discipline.reconfigure(larger.settings(), Instant::ZERO));
+        let mut taken = measure(|| assert!(larger.apply(&mut *discipline, Instant::ZERO)));
         if grows {
             let filled = measure(|| run(discipline.as_mut(), &mut keys, &mut fates, PACKETS));
             taken.bytes_current += filled.bytes_current;

@@ -340,12 +340,12 @@ impl Load {
             let traffic = self.traffic;
             self.traffic.steady_share = 1.0;
             let open = spec.with([("admission", &Scalar::Real(1.0))])?;
-            self.discipline.reconfigure(open.settings(), self.now);
+            open.apply(&mut *self.discipline, self.now);
             // With n flows drawn at random, each has been seen after about n ln n packets.
             let packets = 20 * traffic.steady;
             self.round(packets.div_ceil(BATCH as u64) as u32, 0.0);
             self.traffic = traffic;
-            self.discipline.reconfigure(spec.settings(), self.now);
+            spec.apply(&mut *self.discipline, self.now);
         }
         self.round(1_000, 0.0);
         Ok(())

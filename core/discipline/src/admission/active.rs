@@ -1,4 +1,4 @@
-//! The common part of PFQ and PDRR: recent flows with a queue for each, and one priority queue in front.
+//! The flows of PFQ and PDRR: recent flows with a queue for each, and one priority queue in front.
 //!
 //! ```text
 //!                    [ priority | | ]  first
@@ -19,7 +19,7 @@ use weir_packet::{KeyKind, Packet, Reason};
 
 use crate::admission::scheduler::{self, ELASTIC, PRIORITY};
 use crate::admission::urn::Waiting;
-use crate::contract::{Cx, Ready};
+use crate::contract::Cx;
 use crate::parts::bins::{Bins, Measure};
 use crate::parts::lru::Lru;
 use crate::waiting::{self, REPORTS_MAX, Service};
@@ -77,7 +77,7 @@ impl<S> ActiveFlows<S> {
     /// Ensures room for `limit` packets in total.
     pub(crate) fn reserve(&mut self, limit: usize) {
         self.flows.reserve(limit);
-        self.own.reserve(limit);
+        self.own.set_limit(limit);
         self.own.reserve_bins(limit);
         let more = limit.saturating_sub(self.priority.len());
         self.priority.reserve(more);
@@ -87,11 +87,6 @@ impl<S> ActiveFlows<S> {
     #[inline]
     pub(crate) fn held(&self) -> Tally {
         self.priority_held + self.own.held()
-    }
-
-    /// Whether any packet waits.
-    pub(crate) fn ready(&self) -> Ready {
-        Ready::holding(self.held().packets as usize)
     }
 
     /// Bytes that have arrived for the priority queue since the beginning.

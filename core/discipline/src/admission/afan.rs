@@ -8,15 +8,16 @@
 use rand::Rng;
 use weir_base::early::{Curve, spread};
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::{Kind, Parameter, SettingError, Settings};
-use weir_base::{Instant, Rate, Span, Stream, Tally};
+use weir_base::setting::{Kind, Parameter, SettingError};
+use weir_base::{Instant, Rate, Span, Stream, Streams, Tally};
 use weir_packet::{Class, KeyKind, Packet, Reason};
 
 use crate::admission::scheduler::{GAUGES, Idle, MTU, Scheduler, Sums};
 use crate::admission::split::Split;
 use crate::aqm::average::Average;
 use crate::aqm::red::WEIGHT;
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual};
+use crate::params::{Parameters, params};
 use crate::parts::chance::Chance;
 use crate::parts::link_rate::{LinkRate, RATE};
 use crate::parts::thresholds;
@@ -75,10 +76,7 @@ equal to its share of the queue. But nothing limits it to an equal share: a floo
 loses only the excess half, and a competing Reno transfer, which loses one packet in 400, gets less than a
 hundredth. At `max_threshold` the elastic packets of all flows are dropped alike. The drawn packet cannot
 be predicted.",
-    parameters: &[
-        MTU.id(1), WEIGHT.id(2), MIN_THRESHOLD.id(3), MAX_THRESHOLD.id(4), MAX_PROBABILITY.id(5),
-        RATE.id(6), LIMIT.id(7),
-    ],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::level(101, "average", Unit::MilliPackets,
             "average length of the elastic queue at its latest arrival"),
@@ -98,85 +96,32 @@ be predicted.",
     ],
 };
 
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings)?.limit),
-    build: |settings, now, streams| {
-        let params = accepted(Params::new(settings));
-        Box::new(Afan::new(params, now, streams.stream(MANUAL.name)))
-    },
-};
-
-pub(crate) const MIN_THRESHOLD: Parameter = Parameter::new(
-    "min_threshold",
-    Kind::Count(0, 1_000_000),
-    "0 packets",
-    "average length from which packets are drawn; 0: 0.4 of the limit",
-);
-
-pub(crate) const MAX_THRESHOLD: Parameter = Parameter::new(
-    "max_threshold",
-    Kind::Count(0, 1_000_000),
-    "0 packets",
-    "average length from which all elastic packets are dropped; 0: 0.9 of the limit",
-);
-
-pub(crate) const MAX_PROBABILITY: Parameter = Parameter::new(
-    "max_probability",
-    Kind::Ratio(0.0, 1.0),
-    "0.02",
-    "probability P_t at max_threshold that the arriving packet is dropped with the drawn packet",
-);
-
-pub(crate) const LIMIT: Parameter = Parameter::new(
-    "limit",
-    Kind::Count(1, 1_000_000),
-    "10000 packets",
-    "maximum packets held, in both queues together",
-);
-
-/// Parameters.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Params {
-    /// Bytes that a streaming flow may have waiting.
-    pub mtu_bytes: u64,
-    /// How far one arrival moves the average.
-    pub weight: f64,
-    /// Average from which arrivals are compared with drawn packets; zero to derive it.
-    pub min_threshold: u64,
-    /// Average from which all elastic packets are dropped; zero to derive it.
-    pub max_threshold: u64,
-    /// Probability at `max_threshold`.
-    pub max_probability: f64,
-    /// Rate of the link; zero to use the port's.
-    pub rate: Rate,
-    /// Maximum packets held.
-    pub limit: usize,
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Params {
+        /// Bytes that a streaming flow may have waiting.
+        pub mtu_bytes: u64 = MTU.id(1),
+        /// How far one arrival moves the average.
+        pub weight: f64 = WEIGHT.id(2),
+        /// Average from which arrivals are compared with drawn packets; zero to derive it.
+        pub min_threshold: u64 = Parameter::new("min_threshold", Kind::Count(0, 1_000_000), "0 packets",
+            "average length from which packets are drawn; 0: 0.4 of the limit").id(3),
+        /// Average from which all elastic packets are dropped; zero to derive it.
+        pub max_threshold: u64 = Parameter::new("max_threshold", Kind::Count(0, 1_000_000), "0 packets",
+            "average length from which all elastic packets are dropped; 0: 0.9 of the limit").id(4),
+        /// Probability at `max_threshold`.
+        pub max_probability: f64 = Parameter::new("max_probability", Kind::Ratio(0.0, 1.0), "0.02",
+            "probability P_t at max_threshold that the arriving packet is dropped with the drawn packet").id(5),
+        /// Rate of the link; zero to use the port's.
+        pub rate: Rate = RATE.id(6),
+        /// Maximum packets held.
+        pub limit: usize = Parameter::new("limit", Kind::Count(1, 1_000_000), "10000 packets",
+            "maximum packets held, in both queues together").id(7),
+    }
 }
 
 impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
-        let params = Self {
-            mtu_bytes: settings.bytes("mtu"),
-            weight: settings.ratio("weight"),
-            min_threshold: settings.count("min_threshold"),
-            max_threshold: settings.count("max_threshold"),
-            max_probability: settings.ratio("max_probability"),
-            rate: settings.rate("rate"),
-            limit: settings.count("limit") as usize,
-        };
-        let Curve { min, max, .. } = params.curve();
-        let name = match params.min_threshold {
-            0 => "max_threshold", // the other one is derived
-            _ => "min_threshold",
-        };
-        thresholds::check(name, min, max, params.limit)?;
-        Ok(params)
-    }
-
     /// Equation 6, with the thresholds derived where they are not given.
     fn curve(&self) -> Curve {
         let derived = |threshold, share| match threshold {
@@ -285,7 +230,7 @@ pub struct Afan {
 }
 
 impl Afan {
-    /// Empty queues at `now`. All memory that they will ever use is allocated now.
+    /// Empty queues at `now`..
     pub fn new(params: Params, now: Instant, stream: Stream) -> Self {
         let link_rate = LinkRate::of(params.rate);
         Self {
@@ -300,22 +245,10 @@ impl Afan {
         }
     }
 
-    /// Applies other parameters; keeps the state.
-    fn change(&mut self, params: Params) {
-        self.queues.reserve(params.limit);
-        self.link_rate.given = params.rate;
-        self.params = params;
-        self.apply_rate();
-    }
-
     /// Applies changed parameters or a changed link rate.
     fn apply_rate(&mut self) {
         self.law = self.params.law(self.link_rate.get());
         self.idle.set_rate(self.link_rate.get());
-    }
-
-    fn room(&self) -> bool {
-        self.queues.len() < self.params.limit
     }
 
     /// Queues a packet of a streaming flow. If there is no room, drops an elastic packet.
@@ -327,7 +260,7 @@ impl Afan {
         mut known: Option<usize>,
     ) -> Admission {
         self.stats.to_priority += 1;
-        if !self.room() {
+        if !self.has_room(packet.class) {
             let Some(drawn) = self.queues.draw(self.stream.next_u64()) else {
                 self.stats.full_priority += 1;
                 return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
@@ -368,7 +301,7 @@ impl Afan {
                 return Admission::Refused(cx.fates.discard(packet, Reason::Congestion));
             }
         }
-        if drawn.is_none() && !self.room() {
+        if drawn.is_none() && !self.has_room(packet.class) {
             self.stats.full += 1;
             return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
         }
@@ -413,6 +346,32 @@ impl Scheduler for Afan {
     }
 }
 
+impl Configured for Afan {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn limit(params: &Params) -> Result<usize, SettingError> {
+        let Curve { min, max, .. } = params.curve();
+        let name = match params.min_threshold {
+            0 => "max_threshold", // the other one is derived
+            _ => "min_threshold",
+        };
+        thresholds::check(name, min, max, params.limit)?;
+        Ok(params.limit)
+    }
+
+    fn build(params: Params, now: Instant, streams: &Streams) -> Self {
+        Self::new(params, now, streams.stream(MANUAL.name))
+    }
+
+    fn change(&mut self, params: Params, _now: Instant) {
+        self.queues.reserve(params.limit);
+        self.link_rate.given = params.rate;
+        self.params = params;
+        self.apply_rate();
+    }
+}
+
 impl Discipline for Afan {
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
         let hash = cx.keys.hash(&packet, KeyKind::Flow);
@@ -451,11 +410,7 @@ impl Discipline for Afan {
     }
 
     fn has_room(&self, _class: Class) -> bool {
-        self.room()
-    }
-
-    fn ready(&self, _now: Instant) -> Ready {
-        Ready::holding(self.queues.len())
+        self.queues.len() < self.params.limit
     }
 
     fn backlog(&self) -> Tally {
@@ -469,10 +424,6 @@ impl Discipline for Afan {
     fn set_link_rate(&mut self, rate: Option<Rate>) {
         self.link_rate.port = rate;
         self.apply_rate();
-    }
-
-    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
-        self.change(accepted(Params::new(settings)));
     }
 
     /// Drains priority packets first, as they would leave, so that each flow stays in order.
@@ -503,7 +454,7 @@ impl Discipline for Afan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::{Rig, gauge};
+    use crate::rig::{Rig, built, defaults, gauge};
     use proptest::prelude::*;
     use weir_base::Streams;
 
@@ -512,7 +463,7 @@ mod tests {
             mtu_bytes: 1000,
             rate: Rate::from_mbps(100),
             limit: 100,
-            ..Params::new(&Settings::defaults(MANUAL.parameters)).unwrap()
+            ..defaults::<Afan>()
         }
     }
 
@@ -521,7 +472,7 @@ mod tests {
     }
 
     fn afan(params: Params) -> Afan {
-        Afan::new(params, Instant::ZERO, stream())
+        built(params)
     }
 
     fn close(a: f64, b: f64) {
@@ -530,7 +481,7 @@ mod tests {
 
     /// The law of the paper's set-up: thresholds of 4000 and 9000 of 10 000 packets.
     fn paper() -> Law {
-        let params = Params::new(&Settings::defaults(MANUAL.parameters)).unwrap();
+        let params = defaults::<Afan>();
         params.law(Rate::from_mbps(100))
     }
 
@@ -741,7 +692,7 @@ mod tests {
             limit: 1000,
             ..params()
         };
-        afan.change(changed);
+        afan.change(changed, rig.now);
         assert_eq!((gauge(&afan, "average"), afan.backlog()), (average, held));
         assert_eq!((afan.law.weight, afan.law.curve.min), (0.5, 400.0));
         assert_eq!(std::iter::from_fn(|| rig.take(&mut afan)).count(), 50);

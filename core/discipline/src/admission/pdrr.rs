@@ -11,17 +11,16 @@
 //! ITC 2005; definition of streaming flows: Domzal et al., Int. J. Communication Systems 2015, section 2.
 
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::Settings;
-use weir_base::{Instant, Rate, Tally};
-use weir_packet::{Class, KeyKind, Packet, Reason};
+use weir_packet::Packet;
 
 use crate::admission::active::ActiveFlows;
-use crate::admission::scheduler::{GAUGES, Idle, MTU, Scheduler, Sums};
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
+use crate::admission::priority_fair::{Arrival, Common, Elastic, PriorityFair};
+use crate::admission::scheduler::{GAUGES, MTU};
+use crate::contract::Manual;
 use crate::fifo::LIMIT;
+use crate::params::{Parameters, params};
 use crate::parts::bins::QUANTUM;
-use crate::parts::link_rate::{LinkRate, RATE};
-use crate::waiting::Waiting;
+use crate::parts::link_rate::RATE;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -63,7 +62,7 @@ An attacker whose flows each have at most one `mtu` waiting precedes all others:
 address on each packet, it takes the whole link. Admission control prevents this. With one flow it gets one
 share, and an `mtu` at priority each time that its own queue has run empty. Flows are identified by the
 whole keyed hash: there are no buckets to aim at.",
-    parameters: &[QUANTUM.id(1), MTU.id(2), RATE.id(3), LIMIT.id(4)],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::counter(101, "longest_flow", Unit::Packets, "packets dropped from the longest flow queue to make room"),
         Gauge::counter(102, "full", Unit::Packets, "packets dropped because the queue was full of priority packets"),
@@ -75,54 +74,32 @@ whole keyed hash: there are no buckets to aim at.",
     ],
 };
 
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings).limit),
-    build: |settings, now, _| Box::new(Pdrr::new(Params::new(settings), now)),
-};
-
-/// Parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// Bytes of a flow in a round.
-    pub quantum_bytes: u64,
-    /// Bytes that a streaming flow may have waiting.
-    pub mtu_bytes: u64,
-    /// Rate of the link; zero to use the port's.
-    pub rate: Rate,
-    /// Maximum packets held.
-    pub limit: usize,
-}
-
-impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Self {
-        Self {
-            quantum_bytes: settings.bytes("quantum"),
-            mtu_bytes: settings.bytes("mtu"),
-            rate: settings.rate("rate"),
-            limit: settings.count("limit") as usize,
-        }
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Params {
+        /// Bytes of a flow in a round.
+        pub quantum_bytes: u64 = QUANTUM.id(1),
+        /// The parameters that `pfq` has too.
+        pub common: Common => [MTU.id(2), RATE.id(3), LIMIT.id(4)],
     }
 }
 
 /// A flow's share of the rounds.
 #[derive(Clone, Copy, Debug, Default)]
-struct Share {
+pub(crate) struct Share {
     /// Bytes that its own queue may still send in this turn.
     deficit: u64,
     /// The flow's place in the order of turns.
     place: u64,
 }
 
-/// The queues and their round.
-#[derive(Debug)]
-pub struct Pdrr {
-    params: Params,
-    link_rate: LinkRate,
-    flows: ActiveFlows<Share>,
+/// Priority deficit round robin.
+pub(crate) type Pdrr = PriorityFair<Rounds>;
+
+/// Deficit round robin of elastic flows.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds {
     /// Number of completed rounds.
     round: u64,
     /// The last place in the order of turns.
@@ -131,177 +108,99 @@ pub struct Pdrr {
     fictitious: u64,
     /// Bytes of service that the fictitious flow has received.
     fair_bytes: u64,
-    idle: Idle,
 }
 
-impl Pdrr {
-    /// Empty queues at `now`. All memory that they will ever use is allocated now.
-    pub fn new(params: Params, now: Instant) -> Self {
-        let link_rate = LinkRate::of(params.rate);
-        Self {
-            link_rate,
-            flows: ActiveFlows::new(params.limit),
-            round: 0,
-            last_place: 0,
-            fictitious: 0,
-            idle: Idle::new(now, link_rate.get()),
-            fair_bytes: 0,
-            params,
+impl Elastic for Rounds {
+    type Params = Params;
+    type Flow = Share;
+    const MANUAL: Manual = MANUAL;
+
+    fn common(params: &Params) -> &Common {
+        &params.common
+    }
+
+    fn new(_limit: usize) -> Self {
+        Self::default()
+    }
+
+    fn fresh(&self) -> Share {
+        Share::default()
+    }
+
+    #[inline]
+    fn arrive(
+        &mut self,
+        params: &Params,
+        flows: &mut ActiveFlows<Share>,
+        flow: usize,
+        _bytes: u64,
+        arrival: Arrival,
+    ) {
+        if arrival == Arrival::First {
+            self.last_place += 1;
+            *flows.state(flow) = Share {
+                deficit: params.quantum_bytes,
+                place: self.last_place,
+            };
         }
     }
 
-    /// Applies other parameters; keeps the state.
-    fn change(&mut self, params: Params) {
-        self.flows.reserve(params.limit);
-        self.link_rate.given = params.rate;
-        self.params = params;
-        self.idle.set_rate(self.link_rate.get());
-    }
-
-    fn room(&self) -> bool {
-        self.flows.held().packets < self.params.limit as u64
-    }
-
-    /// The next packet by deficit round robin.
-    fn next_elastic(&mut self) -> Option<Packet> {
+    #[inline]
+    fn next(&mut self, params: &Params, flows: &mut ActiveFlows<Share>) -> Option<Packet> {
         // Each step ends a turn; a packet needs at most (its length / quantum) turns of its queue.
         loop {
-            let flow = self.flows.turn()?;
-            let share = self.flows.state(flow);
+            let flow = flows.turn()?;
+            let share = flows.state(flow);
             if share.place > self.fictitious {
                 self.last_place += 1;
                 self.fictitious = self.last_place;
                 self.round += 1;
-                self.fair_bytes += self.params.quantum_bytes;
+                self.fair_bytes += params.quantum_bytes;
             }
-            let bytes = self.flows.front_bytes(flow)?;
-            let share = self.flows.state(flow);
+            let bytes = flows.front_bytes(flow)?;
+            let share = flows.state(flow);
             if bytes <= share.deficit {
                 share.deficit -= bytes;
-                return self.flows.pop_own(flow);
+                return flows.pop_own(flow);
             }
-            share.deficit += self.params.quantum_bytes;
+            share.deficit += params.quantum_bytes;
             self.last_place += 1;
             share.place = self.last_place;
-            self.flows.end_turn(flow);
+            flows.end_turn(flow);
         }
     }
 
-    fn next(&mut self) -> Option<Packet> {
-        let packet = self.flows.pop_priority();
-        packet.or_else(|| self.next_elastic())
-    }
-}
-
-impl Scheduler for Pdrr {
-    fn queued_bytes(&self, flow: u64) -> u64 {
-        self.flows.bytes_of(flow)
+    fn fair_bytes(&self) -> u64 {
+        self.fair_bytes
     }
 
-    fn sums(&self, now: Instant) -> Sums {
-        Sums {
-            priority_bytes: self.flows.priority_bytes(),
-            fair_bytes: self.fair_bytes as f64,
-            idle: self.idle.until(now),
-        }
-    }
-}
-
-impl Discipline for Pdrr {
-    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
-        if !self.room() && self.flows.make_room(cx).is_none() {
-            return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
-        }
-        self.idle.end(cx.now);
-        let hash = cx.keys.hash(&packet, KeyKind::Flow);
-        let flow = self.flows.flow(hash, Share::default());
-        let alone = self.flows.own_is_empty(flow);
-        if alone && self.flows.bytes(flow) <= self.params.mtu_bytes {
-            self.flows.push_priority(flow, packet);
-            return Admission::Queued;
-        }
-        if alone {
-            let share = self.flows.state(flow);
-            self.last_place += 1;
-            share.place = self.last_place;
-            share.deficit = self.params.quantum_bytes;
-        }
-        self.flows.push_own(flow, packet);
-        Admission::Queued
-    }
-
-    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        let packet = self.next()?;
-        if self.flows.held().packets == 0 {
-            self.idle.send(cx.now, packet.bytes());
-            self.idle.begin(cx.now);
-        }
-        Some(packet)
-    }
-
-    fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
-        self.flows.touch(cx.keys.hash(packet, KeyKind::Flow));
-    }
-
-    fn has_room(&self, _class: Class) -> bool {
-        self.room()
-    }
-
-    fn ready(&self, _now: Instant) -> Ready {
-        self.flows.ready()
-    }
-
-    fn backlog(&self) -> Tally {
-        self.flows.held()
-    }
-
-    fn state_bytes(&self) -> usize {
-        size_of_val(self) + self.flows.state_bytes()
-    }
-
-    fn set_link_rate(&mut self, rate: Option<Rate>) {
-        self.link_rate.port = rate;
-        self.idle.set_rate(self.link_rate.get());
-    }
-
-    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
-        self.change(Params::new(settings));
-    }
-
-    fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
-        std::iter::from_fn(|| self.next()).for_each(out);
-    }
-
-    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
-        self.flows.inspect_counts(report);
-        report("rounds", self.round);
-        self.flows.inspect_backlogs(report);
-    }
-
-    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
-        self.flows.report_waiting(report);
+    fn gauge(&self) -> (&'static str, u64) {
+        ("rounds", self.round)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::{Rig, gauge};
+    use crate::admission::scheduler::Scheduler;
+    use crate::rig::{Rig, built, gauge};
     use proptest::prelude::*;
     use std::collections::VecDeque;
-    use weir_base::Span;
+    use weir_base::{Instant, Rate, Span};
 
-    fn params() -> Params {
+    fn params(quantum_bytes: u64, mtu_bytes: u64, limit: usize) -> Params {
         Params {
-            quantum_bytes: 1000,
-            mtu_bytes: 500,
-            rate: Rate::from_mbps(100),
-            limit: 1000,
+            quantum_bytes,
+            common: Common {
+                mtu_bytes,
+                rate: Rate::from_mbps(100),
+                limit,
+            },
         }
     }
 
     fn pdrr(params: Params) -> Pdrr {
-        Pdrr::new(params, Instant::ZERO)
+        built(params)
     }
 
     fn ids(rig: &mut Rig, pdrr: &mut Pdrr) -> Vec<u64> {
@@ -315,7 +214,7 @@ mod tests {
         // At most 500 B waiting. Flow 0: 600 B at priority, then 400 (id 1), 300 (2), 800 (3), 100 (4) in its
         // own queue. Flow 1: 1001 B at priority (5), its 10 B (6) wait. Flow 2: 10 B (7) at priority.
         let mut rig = Rig::new(3);
-        let mut pdrr = pdrr(params());
+        let mut pdrr = pdrr(params(1000, 500, 1000));
         for (flow, bytes) in [(0, 600), (0, 400), (0, 300), (0, 800), (0, 100)] {
             rig.offer(&mut pdrr, flow, bytes);
         }
@@ -334,7 +233,7 @@ mod tests {
     #[test]
     fn a_flow_is_streaming_by_what_it_has_waiting() {
         let mut rig = Rig::new(2);
-        let mut pdrr = pdrr(params());
+        let mut pdrr = pdrr(params(1000, 500, 1000));
         // Only its backlog counts when a packet arrives, however much it has sent.
         for _ in 0..5 {
             rig.offer(&mut pdrr, 0, 1500);
@@ -352,7 +251,7 @@ mod tests {
     #[test]
     fn sums_by_hand() {
         let mut rig = Rig::new(2);
-        let mut pdrr = pdrr(params());
+        let mut pdrr = pdrr(params(1000, 500, 1000));
         rig.now = Instant::from_nanos(5_000);
         // At priority: 1000 B of each flow. Then 900 B each, and 900 B more of flow 0, in their own queues.
         for (flow, bytes) in [(0, 1000), (1, 1000), (0, 900), (1, 900), (0, 900)] {
@@ -376,10 +275,7 @@ mod tests {
     #[test]
     fn the_longest_queue_makes_room() {
         let mut rig = Rig::new(6);
-        let mut pdrr = pdrr(Params {
-            limit: 4,
-            ..params()
-        });
+        let mut pdrr = pdrr(params(1000, 500, 4));
         for (flow, bytes) in [(0, 1000), (0, 600), (0, 700), (0, 800)] {
             rig.offer(&mut pdrr, flow, bytes);
         }
@@ -470,7 +366,7 @@ mod tests {
             calls in prop::collection::vec((0_u8..9, 0_usize..6, 1_u32..1600), 0..400),
         ) {
             let mut rig = Rig::new(6);
-            let mut pdrr = pdrr(Params { quantum_bytes: quantum, mtu_bytes: mtu, ..params() });
+            let mut pdrr = pdrr(params(quantum, mtu, 1000));
             let mut reference = Reference {
                 quantum,
                 mtu,
@@ -490,7 +386,7 @@ mod tests {
                 }
                 prop_assert_eq!(gauge(&pdrr, "active_elastic"), reference.list.len() as u64 - 1);
                 prop_assert_eq!(gauge(&pdrr, "priority_packets"), reference.priority.len() as u64);
-                prop_assert_eq!(pdrr.fair_bytes, reference.fair);
+                prop_assert_eq!(pdrr.sums(rig.now).fair_bytes, reference.fair as f64);
             }
         }
     }

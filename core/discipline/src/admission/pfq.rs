@@ -10,17 +10,16 @@
 //! control", HPSR 2004; the class of a packet as in Domzal et al., 2015, section 2.1.
 
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::Settings;
-use weir_base::{Instant, Rate, Tally};
-use weir_packet::{Class, KeyKind, Packet, Reason};
+use weir_packet::Packet;
 
 use crate::admission::active::ActiveFlows;
+use crate::admission::priority_fair::{Arrival, Common, Elastic, PriorityFair};
 use crate::admission::ranking::Ranking;
-use crate::admission::scheduler::{GAUGES, Idle, MTU, Scheduler, Sums};
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
-use crate::fifo::LIMIT;
-use crate::parts::link_rate::{LinkRate, RATE};
-use crate::waiting::Waiting;
+use crate::admission::scheduler::GAUGES;
+use crate::contract::Manual;
+use crate::params::Parameters;
+
+pub use crate::admission::priority_fair::Common as Params;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -62,7 +61,7 @@ may lose its tag when a new flow needs its slot.
 An attacker whose flows each have at most one `mtu` waiting precedes all others: with enough flows, or a
 new address on each packet, it takes the whole link. Admission control prevents this. With one flow it gets
 one share. Flows are identified by the whole keyed hash: there are no buckets to aim at.",
-    parameters: &[MTU.id(1), RATE.id(2), LIMIT.id(3)],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::counter(101, "longest_flow", Unit::Packets, "packets dropped from the flow with most bytes waiting, to \
                                                             make room"),
@@ -76,106 +75,89 @@ one share. Flows are identified by the whole keyed hash: there are no buckets to
     ],
 };
 
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings).limit),
-    build: |settings, now, _| Box::new(Pfq::new(Params::new(settings), now)),
-};
-
-/// Parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// Bytes that a streaming flow may have waiting.
-    pub mtu_bytes: u64,
-    /// Rate of the link; zero to use the port's.
-    pub rate: Rate,
-    /// Maximum packets held.
-    pub limit: usize,
-}
-
-impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Self {
-        Self {
-            mtu_bytes: settings.bytes("mtu"),
-            rate: settings.rate("rate"),
-            limit: settings.count("limit") as usize,
-        }
-    }
-}
-
 /// A flow's place in virtual time.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+pub(crate) struct Place {
     /// The start tag of its first elastic packet; if it has none, the finish tag of its last packet.
     tag: u64,
     /// The busy period that the tag belongs to.
     period: u64,
 }
 
-/// The queue.
+/// Priority fair queueing.
+pub(crate) type Pfq = PriorityFair<ByTag>;
+
+/// Start-time fair queueing of elastic flows.
 #[derive(Debug)]
-pub struct Pfq {
-    params: Params,
-    link_rate: LinkRate,
-    flows: ActiveFlows<Place>,
+pub(crate) struct ByTag {
     /// Flows with elastic packets, by start tag.
     ranking: Ranking,
     /// In bytes.
     virtual_time: u64,
     period: u64,
-    idle: Idle,
 }
 
-impl Pfq {
-    /// An empty queue at `now`. All memory that it will ever use is allocated now.
-    pub fn new(params: Params, now: Instant) -> Self {
-        let link_rate = LinkRate::of(params.rate);
+impl Elastic for ByTag {
+    type Params = Params;
+    type Flow = Place;
+    const MANUAL: Manual = MANUAL;
+
+    fn common(params: &Params) -> &Common {
+        params
+    }
+
+    fn new(limit: usize) -> Self {
         Self {
-            link_rate,
-            flows: ActiveFlows::new(params.limit),
-            ranking: Ranking::new(params.limit),
+            ranking: Ranking::new(limit),
             virtual_time: 0,
             period: 0,
-            idle: Idle::new(now, link_rate.get()),
-            params,
         }
     }
 
-    /// Applies other parameters; keeps the state.
-    fn change(&mut self, params: Params) {
-        self.flows.reserve(params.limit);
-        self.ranking.reserve(params.limit);
-        self.link_rate.given = params.rate;
-        self.params = params;
-        self.idle.set_rate(self.link_rate.get());
+    fn reserve(&mut self, limit: usize) {
+        self.ranking.reserve(limit);
     }
 
-    fn room(&self) -> bool {
-        self.flows.held().packets < self.params.limit as u64
-    }
-
-    /// Makes room for one packet, if an elastic packet can be dropped.
-    fn make_room(&mut self, cx: &mut Cx<'_>) -> bool {
-        let Some(flow) = self.flows.make_room(cx) else {
-            return false;
-        };
-        if self.flows.own_is_empty(flow) {
-            self.ranking.remove(flow);
+    fn fresh(&self) -> Place {
+        Place {
+            tag: self.virtual_time,
+            period: self.period,
         }
-        true
+    }
+
+    #[inline]
+    fn arrive(
+        &mut self,
+        _params: &Params,
+        flows: &mut ActiveFlows<Place>,
+        flow: usize,
+        bytes: u64,
+        arrival: Arrival,
+    ) {
+        let new = self.fresh();
+        let place = flows.state(flow);
+        if place.period != new.period {
+            *place = new;
+        }
+        if arrival != Arrival::Behind {
+            place.tag = place.tag.max(new.tag);
+        }
+        match arrival {
+            Arrival::Streaming => place.tag += bytes,
+            Arrival::First => self.ranking.set(flow, place.tag),
+            Arrival::Behind => {}
+        }
     }
 
     /// Takes the elastic packet with the lowest start tag.
-    fn next_elastic(&mut self) -> Option<Packet> {
+    #[inline]
+    fn next(&mut self, _params: &Params, flows: &mut ActiveFlows<Place>) -> Option<Packet> {
         let (start, flow) = self.ranking.first()?;
-        let packet = self.flows.pop_own(flow)?;
+        let packet = flows.pop_own(flow)?;
         let finish = start + packet.bytes();
         self.virtual_time = start;
-        self.flows.state(flow).tag = finish;
-        if !self.flows.own_is_empty(flow) {
+        flows.state(flow).tag = finish;
+        if !flows.own_is_empty(flow) {
             self.ranking.set(flow, finish);
             return Some(packet);
         }
@@ -186,119 +168,35 @@ impl Pfq {
         Some(packet)
     }
 
-    fn next(&mut self) -> Option<Packet> {
-        let packet = self.flows.pop_priority();
-        packet.or_else(|| self.next_elastic())
-    }
-}
-
-impl Scheduler for Pfq {
-    fn queued_bytes(&self, flow: u64) -> u64 {
-        self.flows.bytes_of(flow)
+    fn emptied(&mut self, flow: usize) {
+        self.ranking.remove(flow);
     }
 
-    fn sums(&self, now: Instant) -> Sums {
-        Sums {
-            priority_bytes: self.flows.priority_bytes(),
-            fair_bytes: self.virtual_time as f64,
-            idle: self.idle.until(now),
-        }
-    }
-}
-
-impl Discipline for Pfq {
-    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
-        if !self.room() && !self.make_room(cx) {
-            return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
-        }
-        self.idle.end(cx.now);
-        let new = Place {
-            tag: self.virtual_time,
-            period: self.period,
-        };
-        let hash = cx.keys.hash(&packet, KeyKind::Flow);
-        let flow = self.flows.flow(hash, new);
-        let alone = self.flows.own_is_empty(flow);
-        let streaming = alone && self.flows.bytes(flow) <= self.params.mtu_bytes;
-        let place = self.flows.state(flow);
-        if place.period != new.period {
-            *place = new;
-        }
-        if alone {
-            place.tag = place.tag.max(new.tag);
-        }
-        if streaming {
-            place.tag += packet.bytes();
-            self.flows.push_priority(flow, packet);
-            return Admission::Queued;
-        }
-        if alone {
-            self.ranking.set(flow, place.tag);
-        }
-        self.flows.push_own(flow, packet);
-        Admission::Queued
+    fn settle(&mut self) {
+        self.period += 1;
     }
 
-    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        let packet = self.next()?;
-        if self.flows.held().packets == 0 {
-            self.period += 1;
-            self.idle.send(cx.now, packet.bytes());
-            self.idle.begin(cx.now);
-        }
-        Some(packet)
+    fn fair_bytes(&self) -> u64 {
+        self.virtual_time
     }
 
-    fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
-        self.flows.touch(cx.keys.hash(packet, KeyKind::Flow));
+    fn gauge(&self) -> (&'static str, u64) {
+        ("virtual_time", self.virtual_time)
     }
 
-    fn has_room(&self, _class: Class) -> bool {
-        self.room()
-    }
-
-    fn ready(&self, _now: Instant) -> Ready {
-        self.flows.ready()
-    }
-
-    fn backlog(&self) -> Tally {
-        self.flows.held()
-    }
-
-    fn state_bytes(&self) -> usize {
-        size_of_val(self) + self.flows.state_bytes() + self.ranking.state_bytes()
-    }
-
-    fn set_link_rate(&mut self, rate: Option<Rate>) {
-        self.link_rate.port = rate;
-        self.idle.set_rate(self.link_rate.get());
-    }
-
-    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
-        self.change(Params::new(settings));
-    }
-
-    fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
-        std::iter::from_fn(|| self.next()).for_each(out);
-    }
-
-    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
-        self.flows.inspect_counts(report);
-        report("virtual_time", self.virtual_time);
-        self.flows.inspect_backlogs(report);
-    }
-
-    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
-        self.flows.report_waiting(report);
+    fn heap_bytes(&self) -> usize {
+        self.ranking.state_bytes()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::{Rig, gauge};
+    use crate::admission::scheduler::Scheduler;
+    use crate::contract::{Configured, Discipline};
+    use crate::rig::{Rig, built, gauge};
     use proptest::prelude::*;
-    use weir_base::Span;
+    use weir_base::{Instant, Rate, Span};
 
     fn params() -> Params {
         Params {
@@ -309,7 +207,7 @@ mod tests {
     }
 
     fn pfq(params: Params) -> Pfq {
-        Pfq::new(params, Instant::ZERO)
+        built(params)
     }
 
     fn ids(rig: &mut Rig, pfq: &mut Pfq) -> Vec<u64> {
@@ -405,10 +303,11 @@ mod tests {
                 rig.take(&mut pfq);
             }
         }
-        pfq.change(Params {
+        let fewer = Params {
             limit: 40,
             ..params()
-        });
+        };
+        pfq.change(fewer, rig.now);
         for flow in 0..50 {
             rig.offer(&mut pfq, flow, 700);
         }

@@ -11,15 +11,15 @@
 //! Source: RFC 8289, sections 3, 4 and 5. The decision is `State::ok_to_drop`; `dequeue` is the RFC's
 //! `dequeue()`, over any `Source`, so that FQ-CoDel runs one for each flow.
 
-use std::collections::VecDeque;
-
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::{Kind, Parameter, SettingError, Settings};
-use weir_base::{Instant, Span, Tally};
+use weir_base::setting::{Kind, Parameter, SettingError};
+use weir_base::{Instant, Span, Streams, Tally};
 use weir_packet::{Class, MarkReason, Packet, Reason};
 
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual};
 use crate::fifo::LIMIT;
+use crate::params::{Parameters, params};
+use crate::parts::queue::Queue;
 use crate::waiting::{self, Waiting};
 
 /// The manual page.
@@ -49,7 +49,7 @@ RFC leaves it to the implementer; Linux does the same).
 An attacker who ignores drops is hardly slowed: the drop rate grows only with the square root of the number
 of drops, so the queue fills up to its limit, and all flows wait in it. Use a discipline with flow queues
 instead.",
-    parameters: &[TARGET.id(1), INTERVAL.id(2), ECN.id(3), LIMIT.id(4)],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::counter(101, "full", Unit::Packets, "packets dropped because the queue was full"),
         Gauge::counter(102, "dropped", Unit::Packets, "packets dropped by the control law"),
@@ -57,14 +57,6 @@ instead.",
         Gauge::level(104, "count", Unit::Packets, "drops since the dropping state began"),
         Gauge::level(105, "dropping", Unit::One, "1 in the dropping state, else 0"),
     ],
-};
-
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings)?.limit),
-    build: |settings, _, _| Box::new(Codel::new(accepted(Params::new(settings)))),
 };
 
 /// The `target` parameter.
@@ -94,60 +86,49 @@ pub(crate) const ECN: Parameter = Parameter::new(
 /// Maximum drops in one call: idle gap and backlog are the senders' choice, not ours.
 const DROPS_PER_DEQUEUE_MAX: u32 = 256;
 
-/// Parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// The control law.
-    pub control: Control,
-    /// Maximum packets held.
-    pub limit: usize,
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Params {
+        /// The control law.
+        pub control: Control => [TARGET.id(1), INTERVAL.id(2), ECN.id(3)],
+        /// Maximum packets held.
+        pub limit: usize = LIMIT.id(4),
+    }
 }
 
-/// The parameters of the control law.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Control {
-    /// Acceptable waiting time.
-    pub target: Span,
-    /// Time above the target before the first drop: about the longest usual round-trip time.
-    pub interval: Span,
-    /// Whether to mark instead of drop.
-    pub ecn: bool,
+params! {
+    /// The parameters of the control law.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Control {
+        /// Acceptable waiting time.
+        pub target: Span = TARGET,
+        /// Time above the target before the first drop: about the longest usual round-trip time.
+        pub interval: Span = INTERVAL,
+        /// Whether to mark instead of drop.
+        pub ecn: bool = ECN,
+    }
 }
 
 impl Control {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
-        let control = Self {
-            target: settings.span("target"),
-            interval: settings.span("interval"),
-            ecn: settings.flag("ecn"),
-        };
-        if control.target >= control.interval {
-            return Err(SettingError::Contradiction {
-                name: "target",
-                why: format!(
-                    "the target of {} must be less than the interval of {}",
-                    control.target, control.interval
-                ),
-            });
+    /// Checks that the target is below the interval.
+    pub(crate) fn check(&self) -> Result<(), SettingError> {
+        if self.target < self.interval {
+            return Ok(());
         }
-        Ok(control)
+        Err(SettingError::Contradiction {
+            name: TARGET.name,
+            why: format!(
+                "the target of {} must be less than the interval of {}",
+                self.target, self.interval
+            ),
+        })
     }
 
     /// The control law: when the drop after the `count`th is due.
     fn next_drop(&self, after: Instant, count: u32) -> Instant {
         let nanos = self.interval.as_nanos() as f64 / f64::from(count.max(1)).sqrt();
         after + Span::from_nanos(nanos as u64)
-    }
-}
-
-impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
-        Ok(Self {
-            control: Control::new(settings)?,
-            limit: settings.count("limit") as usize,
-        })
     }
 }
 
@@ -322,17 +303,9 @@ pub struct Codel {
     stats: Stats,
 }
 
-#[derive(Debug)]
-struct Queue {
-    packets: VecDeque<Packet>,
-    backlog: Tally,
-}
-
 impl Source for Queue {
     fn pop(&mut self) -> Option<Packet> {
-        let packet = self.packets.pop_front()?;
-        self.backlog.uncount(packet.bytes());
-        Some(packet)
+        self.pop()
     }
 
     fn bytes(&self) -> u64 {
@@ -340,14 +313,18 @@ impl Source for Queue {
     }
 }
 
-impl Codel {
-    /// An empty queue. All memory that it will ever use is allocated now.
-    pub fn new(params: Params) -> Self {
+impl Configured for Codel {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn limit(params: &Params) -> Result<usize, SettingError> {
+        params.control.check()?;
+        Ok(params.limit)
+    }
+
+    fn build(params: Params, _now: Instant, _streams: &Streams) -> Self {
         Self {
-            queue: Queue {
-                packets: VecDeque::with_capacity(params.limit),
-                backlog: Tally::ZERO,
-            },
+            queue: Queue::new(params.limit),
             params,
             state: State::default(),
             bytes_max: 0,
@@ -356,25 +333,20 @@ impl Codel {
         }
     }
 
-    /// Applies other parameters; keeps the state.
-    fn change(&mut self, params: Params) {
-        let held = self.queue.packets.len();
-        self.queue
-            .packets
-            .reserve(params.limit.saturating_sub(held));
+    fn change(&mut self, params: Params, _now: Instant) {
+        self.queue.reserve(params.limit);
         self.params = params;
     }
 }
 
 impl Discipline for Codel {
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
-        if self.queue.packets.len() >= self.params.limit {
+        if self.queue.len() >= self.params.limit {
             self.full += 1;
             return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
         }
         self.bytes_max = self.bytes_max.max(packet.bytes());
-        self.queue.backlog.count(packet.bytes());
-        self.queue.packets.push_back(packet);
+        self.queue.push(packet);
         Admission::Queued
     }
 
@@ -390,11 +362,7 @@ impl Discipline for Codel {
     }
 
     fn has_room(&self, _class: Class) -> bool {
-        self.queue.packets.len() < self.params.limit
-    }
-
-    fn ready(&self, _now: Instant) -> Ready {
-        Ready::holding(self.queue.packets.len())
+        self.queue.len() < self.params.limit
     }
 
     fn backlog(&self) -> Tally {
@@ -402,16 +370,11 @@ impl Discipline for Codel {
     }
 
     fn state_bytes(&self) -> usize {
-        size_of_val(self) + self.queue.packets.capacity() * size_of::<Packet>()
-    }
-
-    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
-        self.change(accepted(Params::new(settings)));
+        size_of_val(self) + self.queue.heap_bytes()
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
-        self.queue.backlog = Tally::ZERO;
-        self.queue.packets.drain(..).for_each(out);
+        self.queue.drain(out);
     }
 
     fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
@@ -430,13 +393,13 @@ impl Discipline for Codel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::Rig;
+    use crate::rig::{Rig, built};
     use weir_packet::Ecn;
 
     const MS: u64 = 1_000_000;
 
     fn codel(ecn: bool) -> Codel {
-        Codel::new(Params {
+        built(Params {
             control: Control {
                 target: Span::from_millis(5),
                 interval: Span::from_millis(100),

@@ -15,21 +15,21 @@
 //! section 4 and Figure 2. `Average` is the figure's average, `early::Curve` its p_b, `Law::spread`
 //! its p_a, and `State::decide` is the rest of the figure.
 
-use std::collections::VecDeque;
-
 use rand::Rng;
 use weir_base::early::{self, Curve};
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::{Kind, Parameter, SettingError, Settings};
-use weir_base::{Bytes, Instant, Rate, Span, Stream, Tally};
+use weir_base::setting::{Kind, Parameter, SettingError};
+use weir_base::{Bytes, Instant, Rate, Span, Stream, Streams, Tally};
 use weir_packet::{Class, MarkReason, Packet, Reason};
 
 use crate::aqm::average::Average;
 use crate::aqm::codel::ECN;
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual};
 use crate::fifo::LIMIT;
+use crate::params::{Parameters, params};
 use crate::parts::chance::Chance;
 use crate::parts::link_rate::{LinkRate, RATE};
+use crate::parts::queue::Queue;
 use crate::parts::thresholds;
 use crate::waiting::{self, Waiting};
 
@@ -85,22 +85,7 @@ An attacker who ignores drops raises the average until the drops match the exces
 same share of packets and slow down, the attacker does not: RED does not distinguish flows. Bursts that end
 before the average has followed fill the queue for others without any early drop. The dropped packet cannot
 be predicted.",
-    parameters: &[
-        WEIGHT.id(1),
-        Parameter::new("min_threshold", Kind::Count(0, 1_000_000), "0 packets",
-            "average length from which packets are dropped; 0: a third of max_threshold, or a quarter of limit").id(2),
-        Parameter::new("max_threshold", Kind::Count(0, 1_000_000), "0 packets",
-            "average length with max_probability; 0: three times min_threshold, or three quarters of limit").id(3),
-        Parameter::new("max_probability", Kind::Ratio(0.0, 1.0), "0.1", "probability p_b at max_threshold").id(4),
-        Parameter::new("gentle", Kind::Flag, "true",
-            "above max_threshold, p_b grows to 1 at twice max_threshold instead of being 1").id(5),
-        Parameter::new("wait", Kind::Flag, "false",
-            "no packet is dropped for 1/p_b packets after a drop").id(6),
-        ECN.id(7), RATE.id(8),
-        Parameter::new("mean_packet", Kind::Bytes(Bytes(64), Bytes(65536)), "1000 B",
-            "assumed size of the packets sent while the queue is empty").id(9),
-        LIMIT.id(10),
-    ],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::level(101, "average", Unit::MilliPackets,
             "average length of the queue at the latest arrival"),
@@ -112,19 +97,6 @@ be predicted.",
     ],
 };
 
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings)?.limit),
-    build: |settings, _, streams| {
-        Box::new(Red::new(
-            accepted(Params::new(settings)),
-            streams.stream(MANUAL.name),
-        ))
-    },
-};
-
 /// The `weight` parameter.
 pub(crate) const WEIGHT: Parameter = Parameter::new(
     "weight",
@@ -133,55 +105,40 @@ pub(crate) const WEIGHT: Parameter = Parameter::new(
     "weight of each arrival in the average of the queue length",
 );
 
-/// Parameters.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Params {
-    /// How far one arrival moves the average.
-    pub weight: f64,
-    /// Average from which packets are dropped; zero to derive it.
-    pub min_threshold: u64,
-    /// Average at which the probability is `max_probability`; zero to derive it.
-    pub max_threshold: u64,
-    /// Probability at `max_threshold`.
-    pub max_probability: f64,
-    /// Whether the probability grows to 1 at twice `max_threshold`.
-    pub gentle: bool,
-    /// Whether no packet is dropped for a time after a drop.
-    pub wait: bool,
-    /// Whether to mark instead of drop.
-    pub ecn: bool,
-    /// Rate of the link; zero to use the port's.
-    pub rate: Rate,
-    /// Assumed length of the packets that could have passed while the queue was empty.
-    pub mean_packet_bytes: u64,
-    /// Maximum packets held.
-    pub limit: usize,
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Params {
+        /// How far one arrival moves the average.
+        pub weight: f64 = WEIGHT.id(1),
+        /// Average from which packets are dropped; zero to derive it.
+        pub min_threshold: u64 = Parameter::new("min_threshold", Kind::Count(0, 1_000_000), "0 packets",
+            "average length from which packets are dropped; 0: a third of max_threshold, or a quarter of limit").id(2),
+        /// Average at which the probability is `max_probability`; zero to derive it.
+        pub max_threshold: u64 = Parameter::new("max_threshold", Kind::Count(0, 1_000_000), "0 packets",
+            "average length with max_probability; 0: three times min_threshold, or three quarters of limit").id(3),
+        /// Probability at `max_threshold`.
+        pub max_probability: f64 = Parameter::new("max_probability", Kind::Ratio(0.0, 1.0), "0.1",
+            "probability p_b at max_threshold").id(4),
+        /// Whether the probability grows to 1 at twice `max_threshold`.
+        pub gentle: bool = Parameter::new("gentle", Kind::Flag, "true",
+            "above max_threshold, p_b grows to 1 at twice max_threshold instead of being 1").id(5),
+        /// Whether no packet is dropped for a time after a drop.
+        pub wait: bool = Parameter::new("wait", Kind::Flag, "false",
+            "no packet is dropped for 1/p_b packets after a drop").id(6),
+        /// Whether to mark instead of drop.
+        pub ecn: bool = ECN.id(7),
+        /// Rate of the link; zero to use the port's.
+        pub rate: Rate = RATE.id(8),
+        /// Assumed length of the packets that could have passed while the queue was empty.
+        pub mean_packet_bytes: u64 = Parameter::new("mean_packet", Kind::Bytes(Bytes(64), Bytes(65536)), "1000 B",
+            "assumed size of the packets sent while the queue is empty").id(9),
+        /// Maximum packets held.
+        pub limit: usize = LIMIT.id(10),
+    }
 }
 
 impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
-        let params = Self {
-            weight: settings.ratio("weight"),
-            min_threshold: settings.count("min_threshold"),
-            max_threshold: settings.count("max_threshold"),
-            max_probability: settings.ratio("max_probability"),
-            gentle: settings.flag("gentle"),
-            wait: settings.flag("wait"),
-            ecn: settings.flag("ecn"),
-            rate: settings.rate("rate"),
-            mean_packet_bytes: settings.bytes("mean_packet"),
-            limit: settings.count("limit") as usize,
-        };
-        let (min, max) = params.thresholds();
-        let name = match params.min_threshold {
-            0 => "max_threshold", // the other one is derived from it
-            _ => "min_threshold",
-        };
-        thresholds::check(name, min, max, params.limit)?;
-        Ok(params)
-    }
-
     /// The lower and the upper threshold, derived where they are not given.
     fn thresholds(&self) -> (f64, f64) {
         let (min, max) = (self.min_threshold as f64, self.max_threshold as f64);
@@ -290,42 +247,41 @@ pub struct Red {
     params: Params,
     law: Law,
     link_rate: LinkRate,
-    queue: VecDeque<Packet>,
-    backlog: Tally,
+    queue: Queue,
     state: State,
     stream: Stream,
     stats: Stats,
 }
 
-impl Red {
-    /// An empty queue. All memory that it will ever use is allocated now.
-    pub fn new(params: Params, stream: Stream) -> Self {
+impl Configured for Red {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn limit(params: &Params) -> Result<usize, SettingError> {
+        let (min, max) = params.thresholds();
+        let name = match params.min_threshold {
+            0 => "max_threshold", // the other one is derived from it
+            _ => "min_threshold",
+        };
+        thresholds::check(name, min, max, params.limit)?;
+        Ok(params.limit)
+    }
+
+    fn build(params: Params, _now: Instant, streams: &Streams) -> Self {
         let link_rate = LinkRate::of(params.rate);
         Self {
             law: params.law(link_rate.get()),
             link_rate,
-            queue: VecDeque::with_capacity(params.limit),
+            queue: Queue::new(params.limit),
             params,
-            backlog: Tally::ZERO,
             state: State::NEW,
-            stream,
+            stream: streams.stream(MANUAL.name),
             stats: Stats::default(),
         }
     }
 
-    fn room(&self) -> bool {
-        self.queue.len() < self.params.limit
-    }
-
-    fn push(&mut self, packet: Packet) {
-        self.backlog.count(packet.bytes());
-        self.queue.push_back(packet);
-    }
-
-    /// Applies other parameters; keeps the state.
-    fn change(&mut self, params: Params) {
-        let more = params.limit.saturating_sub(self.queue.len());
-        self.queue.reserve(more);
+    fn change(&mut self, params: Params, _now: Instant) {
+        self.queue.reserve(params.limit);
         self.link_rate.given = params.rate;
         self.law = params.law(self.link_rate.get());
         self.params = params;
@@ -339,17 +295,17 @@ impl Discipline for Red {
         let (law, average) = (&self.law, &mut self.state.average);
         average.arrive(law.weight, law.packet_time, self.queue.len(), cx.now);
         let verdict = self.state.decide(&self.law, draw);
-        let can_mark = self.params.ecn && self.room();
+        let can_mark = self.params.ecn && self.has_room(packet.class);
         match verdict {
             Verdict::Early if can_mark && cx.fates.mark(&mut packet, MarkReason::Congestion) => {
                 self.stats.marked += 1;
-                self.push(packet);
+                self.queue.push(packet);
                 return Admission::Marked;
             }
             Verdict::Early => self.stats.early += 1,
             Verdict::Forced => self.stats.forced += 1,
-            Verdict::Pass if self.room() => {
-                self.push(packet);
+            Verdict::Pass if self.has_room(packet.class) => {
+                self.queue.push(packet);
                 return Admission::Queued;
             }
             Verdict::Pass => {
@@ -361,28 +317,23 @@ impl Discipline for Red {
     }
 
     fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        let packet = self.queue.pop_front()?;
-        self.backlog.uncount(packet.bytes());
-        if self.queue.is_empty() {
+        let packet = self.queue.pop()?;
+        if self.queue.packets.is_empty() {
             self.state.average.idle_from(cx.now);
         }
         Some(packet)
     }
 
     fn has_room(&self, _class: Class) -> bool {
-        self.room()
-    }
-
-    fn ready(&self, _now: Instant) -> Ready {
-        Ready::holding(self.queue.len())
+        self.queue.len() < self.params.limit
     }
 
     fn backlog(&self) -> Tally {
-        self.backlog
+        self.queue.backlog
     }
 
     fn state_bytes(&self) -> usize {
-        size_of_val(self) + self.queue.capacity() * size_of::<Packet>()
+        size_of_val(self) + self.queue.heap_bytes()
     }
 
     fn set_link_rate(&mut self, rate: Option<Rate>) {
@@ -390,13 +341,8 @@ impl Discipline for Red {
         self.law = self.params.law(self.link_rate.get());
     }
 
-    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
-        self.change(accepted(Params::new(settings)));
-    }
-
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
-        self.backlog = Tally::ZERO;
-        self.queue.drain(..).for_each(out);
+        self.queue.drain(out);
     }
 
     fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
@@ -411,14 +357,14 @@ impl Discipline for Red {
     }
 
     fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
-        waiting::of_one_queue(&self.queue, report);
+        waiting::of_one_queue(&self.queue.packets, report);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::{Rig, gauge};
+    use crate::rig::{self, Rig, built, defaults, gauge};
     use proptest::prelude::*;
     use weir_base::Streams;
     use weir_packet::Ecn;
@@ -428,7 +374,7 @@ mod tests {
             min_threshold: 10,
             max_threshold: 30,
             rate: Rate::from_mbps(100),
-            ..Params::new(&Settings::defaults(MANUAL.parameters)).unwrap()
+            ..defaults::<Red>()
         }
     }
 
@@ -437,7 +383,7 @@ mod tests {
     }
 
     fn red(params: Params) -> Red {
-        Red::new(params, stream())
+        built(params)
     }
 
     fn close(a: f64, b: f64) {
@@ -479,21 +425,13 @@ mod tests {
 
     #[test]
     fn thresholds_that_never_act_are_refused() {
-        use weir_base::setting::Scalar;
-        let error = |given: &[(&str, i64)]| {
-            let given: Vec<_> = given
-                .iter()
-                .map(|(n, v)| (*n, Scalar::Integer(*v)))
-                .collect();
-            let settings = Settings::check(MANUAL.parameters, given.iter().map(|(n, v)| (*n, v)));
-            Params::new(&settings.unwrap()).unwrap_err().to_string()
-        };
+        let error = |given: &[(&str, &str)]| rig::params::<Red>(given).unwrap_err().to_string();
         assert_eq!(
-            error(&[("min_threshold", 30), ("max_threshold", 30)]),
+            error(&[("min_threshold", "30"), ("max_threshold", "30")]),
             "`min_threshold`: the lower threshold is 30 packets, but must be below the upper threshold of 30"
         );
         assert_eq!(
-            error(&[("max_threshold", 3000)]),
+            error(&[("max_threshold", "3000")]),
             "`max_threshold`: the threshold is 1000 packets, but must be below the limit of 1000"
         );
     }
@@ -623,12 +561,13 @@ mod tests {
             rig.offer(&mut red, 0, 1000);
         }
         let (average, held) = (gauge(&red, "average"), red.backlog());
-        red.change(Params {
+        let changed = Params {
             weight: 0.5,
             min_threshold: 1,
             limit: 2000,
             ..params()
-        });
+        };
+        red.change(changed, rig.now);
         assert_eq!((gauge(&red, "average"), red.backlog()), (average, held));
         assert_eq!((red.law.weight, red.law.curve.min), (0.5, 1.0));
     }

@@ -7,15 +7,15 @@
 //!               redirect  +-> [ | | | | ] --+  otherwise
 //! ```
 
-use std::collections::VecDeque;
-
 use rand::Rng;
-use weir_base::setting::{Kind, Parameter, Settings};
+use weir_base::setting::{Kind, Parameter};
 use weir_base::{Stream, Tally};
 use weir_packet::Packet;
 
-use crate::contract::{Cx, Ready};
+use crate::contract::Cx;
+use crate::params::words;
 use crate::parts::chance::Chance;
+use crate::parts::queue::Queue;
 
 /// The control channel.
 pub(crate) const CONTROL: usize = 0;
@@ -25,7 +25,7 @@ pub(crate) const REDIRECT: usize = 1;
 /// The `control` parameter.
 pub(crate) const WHICH: Parameter = Parameter::new(
     "control",
-    Kind::Word(&["tcp", "sctp", "tcp_or_sctp"]),
+    Kind::Word(Control::WORDS),
     "tcp",
     "transport protocols whose packets are control messages",
 );
@@ -38,33 +38,19 @@ pub(crate) const LIMIT: Parameter = Parameter::new(
     "maximum packets held, in each of the two queues",
 );
 
-/// Which packets are control messages. All others are redirect messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Control {
-    /// Messages over TCP.
-    Tcp,
-    /// Messages over SCTP.
-    Sctp,
-    /// Messages over either.
-    TcpOrSctp,
+words! {
+    /// Which packets are control messages. All others are redirect messages.
+    pub enum Control {
+        /// Messages over TCP.
+        Tcp = "tcp",
+        /// Messages over SCTP.
+        Sctp = "sctp",
+        /// Messages over either.
+        TcpOrSctp = "tcp_or_sctp",
+    }
 }
 
 impl Control {
-    const ALL: [(&'static str, Self); 3] = [
-        ("tcp", Self::Tcp),
-        ("sctp", Self::Sctp),
-        ("tcp_or_sctp", Self::TcpOrSctp),
-    ];
-
-    /// From a checked setting.
-    pub(crate) fn new(settings: &Settings) -> Self {
-        let word = settings.word(WHICH.name);
-        match Self::ALL.iter().find(|(w, _)| *w == word) {
-            Some((_, control)) => *control,
-            None => unreachable!("{word} is one of the words of `control`"),
-        }
-    }
-
     /// The channel of a packet.
     pub(crate) fn channel(self, cx: &Cx<'_>, packet: &Packet) -> usize {
         const TCP: u8 = 6;
@@ -82,8 +68,7 @@ impl Control {
 /// The two queues, and the draws between them.
 #[derive(Debug)]
 pub(crate) struct Channels {
-    queues: [VecDeque<Packet>; 2],
-    backlogs: [Tally; 2],
+    queues: [Queue; 2],
     stream: Stream,
 }
 
@@ -91,11 +76,7 @@ impl Channels {
     /// Empty queues. All memory that they will ever use is allocated now.
     pub(crate) fn new(limit: usize, stream: Stream) -> Self {
         Self {
-            queues: [
-                VecDeque::with_capacity(limit),
-                VecDeque::with_capacity(limit),
-            ],
-            backlogs: [Tally::ZERO; 2],
+            queues: [(); 2].map(|()| Queue::new(limit)),
             stream,
         }
     }
@@ -117,14 +98,13 @@ impl Channels {
 
     /// Queues a packet; the owner has checked the limit.
     pub(crate) fn push(&mut self, channel: usize, packet: Packet) {
-        self.backlogs[channel].count(packet.bytes());
-        self.queues[channel].push_back(packet);
+        self.queues[channel].push(packet);
     }
 
     /// Takes the next packet to send. If both queues hold packets, control messages get the share `control`
     /// of the bytes. An empty queue gives up its turn.
     pub(crate) fn serve(&mut self, control: Chance) -> Option<Packet> {
-        let heads = self.queues.each_ref().map(VecDeque::front);
+        let heads = self.queues.each_ref().map(|queue| queue.packets.front());
         let channel = match heads.map(|head| head.map(Packet::bytes)) {
             [None, None] => return None,
             [Some(_), None] => CONTROL,
@@ -137,34 +117,23 @@ impl Channels {
                 }
             }
         };
-        self.pop(channel)
-    }
-
-    fn pop(&mut self, channel: usize) -> Option<Packet> {
-        let packet = self.queues[channel].pop_front()?;
-        self.backlogs[channel].uncount(packet.bytes());
-        Some(packet)
-    }
-
-    pub(crate) fn ready(&self) -> Ready {
-        Ready::holding(self.queues.iter().map(VecDeque::len).sum())
+        self.queues[channel].pop()
     }
 
     /// Packets and bytes in both queues.
     pub(crate) fn backlog(&self) -> Tally {
-        self.backlogs[CONTROL] + self.backlogs[REDIRECT]
+        self.queues[CONTROL].backlog + self.queues[REDIRECT].backlog
     }
 
     /// Memory allocated in addition to the structure itself.
     pub(crate) fn heap_bytes(&self) -> usize {
-        let packets: usize = self.queues.iter().map(VecDeque::capacity).sum();
-        packets * size_of::<Packet>()
+        self.queues.iter().map(Queue::heap_bytes).sum()
     }
 
     /// Makes room for `limit` packets in each queue.
     pub(crate) fn reserve(&mut self, limit: usize) {
         for queue in &mut self.queues {
-            queue.reserve(limit.saturating_sub(queue.len()));
+            queue.reserve(limit);
         }
     }
 
@@ -172,13 +141,13 @@ impl Channels {
     pub(crate) fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
         loop {
             let heads = self.queues.each_ref();
-            let heads = heads.map(|queue| queue.front().map(|p| (p.enqueued, p.id)));
+            let heads = heads.map(|queue| queue.packets.front().map(|p| (p.enqueued, p.id)));
             let channel = match heads {
                 [Some(control), Some(redirect)] if control < redirect => CONTROL,
                 [Some(_), None] => CONTROL,
                 _ => REDIRECT,
             };
-            match self.pop(channel) {
+            match self.queues[channel].pop() {
                 Some(packet) => out(packet),
                 None => return,
             }
@@ -231,9 +200,6 @@ pub(crate) mod tests {
         let mut ids = Vec::new();
         channels.drain(&mut |packet| ids.push(packet.id));
         assert_eq!(ids, [0, 1, 2, 3, 4, 5]);
-        assert_eq!(
-            (channels.backlog(), channels.ready()),
-            (Tally::ZERO, Ready::Empty)
-        );
+        assert_eq!(channels.backlog(), Tally::ZERO);
     }
 }

@@ -16,13 +16,14 @@
 //! networks", Computer Communications 25, 2002, for two queues.
 
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::{Kind, Parameter, SettingError, Settings};
-use weir_base::{Instant, Rate, Span, Stream, Tally};
+use weir_base::setting::{Kind, Parameter, SettingError};
+use weir_base::{Instant, Rate, Span, Streams, Tally};
 use weir_packet::{Class, Packet, Reason};
 
 use crate::channel::channels::{CONTROL, Channels, LIMIT, REDIRECT, WHICH};
-use crate::channel::token_bucket::{self, BURST, COMMITTED, EXCESS, FLOW_CONTROL, Gate, Limits};
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
+use crate::channel::token_bucket::{self, Gate, Limits};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual};
+use crate::params::{Parameters, params};
 use crate::parts::chance::Chance;
 use crate::parts::link_rate::{LinkRate, RATE};
 use crate::parts::rate::{RateEstimate, Window};
@@ -98,25 +99,7 @@ probabilities, and less than the probability that would limit the rate: a flood 
 `max_threshold`. An attacker whose packets are classified as control messages drives p_c to 1 and shuts out
 redirect messages, or takes up to a fixed share from everybody else: permit only the control element's
 addresses. The next queue to be served cannot be predicted.",
-    parameters: &[
-        WHICH.id(1), SHARE.id(2),
-        Parameter::new("adapt", Kind::Flag, "true",
-            "p_c adapts, and redirect messages are dropped before their queue is full").id(3),
-        Parameter::new("buffer_slope", Kind::Ratio(0.0, 1.0), "0.0127",
-            "A: increase of the drop probability by buffer for each message in the queue").id(4),
-        Parameter::new("buffer_offset", Kind::Ratio(0.0, 1.0), "0",
-            "B: constant part of the drop probability by buffer").id(5),
-        Parameter::new("threshold", Kind::Ratio(0.0, 1.0), "0.011",
-            "p_th: value of p_dp for a control message above which p_c grows").id(6),
-        Parameter::new("decay", Kind::Ratio(0.0, 1.0), "0.995",
-            "lambda_p: factor applied to p_c at each control message while p_dp is 0").id(7),
-        Parameter::new("estimate", Kind::Span(Span::from_micros(10), Span::from_secs(100)), "20 ms",
-            "K: window of the rate estimates").id(8),
-        Parameter::new("max_threshold", Kind::Count(0, 1_000_000), "75 packets",
-            "messages in a queue above which all arrivals are dropped").id(9),
-        MIN_THRESHOLD.id(10), LIMIT.id(11), RATE.id(12), FLOW_CONTROL.id(13), COMMITTED.id(14),
-        EXCESS.id(15), BURST.id(16),
-    ],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::level(101, "control_share", Unit::PerMille, "p_c, the share of the bytes for control messages"),
         Gauge::level(102, "control_rate", Unit::BitsPerSecond, "estimated rate of control messages"),
@@ -135,71 +118,62 @@ addresses. The next queue to be served cannot be predicted.",
     ],
 };
 
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings)?.limit * 2),
-    build: |settings, now, streams| {
-        let params = accepted(Params::new(settings));
-        let stream = streams.stream(match params.adapt {
-            true => MANUAL.name,
-            false => "probabilistic_priority", // a discipline of its own once: its runs stay the same
-        });
-        Box::new(Dppbrb::new(params, now, stream))
-    },
-};
-
-const SHARE: Parameter = Parameter::new(
-    "share",
-    Kind::Ratio(0.0, 1.0),
-    "0.8",
-    "p_c, the share of bytes for control messages while both queues hold packets; with adapt, its initial value",
-);
-
-const MIN_THRESHOLD: Parameter = Parameter::new(
-    "min_threshold",
-    Kind::Count(0, 1_000_000),
-    "25 packets",
-    "messages in a queue up to which p_dp is 0; less than max_threshold and limit",
-);
-
-/// Parameters.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Params {
-    /// Which packets are control messages.
-    pub control: Control,
-    /// p_c, or its initial value if it adapts.
-    pub share: f64,
-    /// Whether p_c adapts.
-    pub adapt: bool,
-    /// The constants of the equations.
-    pub law: Law,
-    /// Window of the rate estimates.
-    pub estimate: Span,
-    /// Maximum packets held, in each of the two queues.
-    pub limit: usize,
-    /// Rate of the link; zero to use the port's.
-    pub rate: Rate,
-    /// Flow control of redirect messages.
-    pub limits: Limits,
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Params {
+        /// Which packets are control messages.
+        pub control: Control = WHICH.id(1),
+        /// p_c, or its initial value if it adapts.
+        pub share: f64 = Parameter::new("share", Kind::Ratio(0.0, 1.0), "0.8",
+            "p_c, the share of bytes for control messages while both queues hold packets; with adapt, its initial value")
+            .id(2),
+        /// Whether p_c adapts.
+        pub adapt: bool = Parameter::new("adapt", Kind::Flag, "true",
+            "p_c adapts, and redirect messages are dropped before their queue is full").id(3),
+        /// The constants of the equations.
+        pub law: Law => [
+            Law::TABLE[0].id(4), Law::TABLE[1].id(5), Law::TABLE[2].id(6), Law::TABLE[3].id(7),
+            Law::TABLE[4].id(8), Law::TABLE[5].id(9), Law::TABLE[6].id(10),
+        ],
+        /// Maximum packets held, in each of the two queues.
+        pub limit: usize = LIMIT.id(11),
+        /// Rate of the link; zero to use the port's.
+        pub rate: Rate = RATE.id(12),
+        /// Flow control of redirect messages.
+        pub limits: Limits => [
+            Limits::TABLE[0].id(13), Limits::TABLE[1].id(14), Limits::TABLE[2].id(15), Limits::TABLE[3].id(16),
+        ],
+    }
 }
 
-/// The constants of equations 6, 10 and 11.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Law {
-    /// A.
-    pub buffer_slope: f64,
-    /// B of equation 6.
-    pub buffer_offset: f64,
-    /// p_th.
-    pub threshold: f64,
-    /// lambda_p.
-    pub decay: f64,
-    /// Queue length, in messages, above which all messages are dropped.
-    pub max_threshold: u64,
-    /// Queue length, in messages, up to which no message is dropped by chance.
-    pub min_threshold: u64,
+params! {
+    /// The constants of equations 6, 7, 10 and 11.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Law {
+        /// A.
+        pub buffer_slope: f64 = Parameter::new("buffer_slope", Kind::Ratio(0.0, 1.0), "0.0127",
+            "A: increase of the drop probability by buffer for each message in the queue"),
+        /// B of equation 6.
+        pub buffer_offset: f64 = Parameter::new("buffer_offset", Kind::Ratio(0.0, 1.0), "0",
+            "B: constant part of the drop probability by buffer"),
+        /// p_th.
+        pub threshold: f64 = Parameter::new("threshold", Kind::Ratio(0.0, 1.0), "0.011",
+            "p_th: value of p_dp for a control message above which p_c grows"),
+        /// lambda_p.
+        pub decay: f64 = Parameter::new("decay", Kind::Ratio(0.0, 1.0), "0.995",
+            "lambda_p: factor applied to p_c at each control message while p_dp is 0"),
+        /// K, the window of the rate estimates.
+        pub estimate: Span = Parameter::new("estimate",
+            Kind::Span(Span::from_micros(10), Span::from_secs(100)), "20 ms",
+            "K: window of the rate estimates"),
+        /// Queue length, in messages, above which all messages are dropped.
+        pub max_threshold: u64 = Parameter::new("max_threshold", Kind::Count(0, 1_000_000), "75 packets",
+            "messages in a queue above which all arrivals are dropped"),
+        /// Queue length, in messages, up to which no message is dropped by chance.
+        pub min_threshold: u64 = Parameter::new("min_threshold", Kind::Count(0, 1_000_000), "25 packets",
+            "messages in a queue up to which p_dp is 0; less than max_threshold and limit"),
+    }
 }
 
 impl Law {
@@ -232,47 +206,6 @@ pub fn by_rate(bandwidth: f64, rate: f64) -> f64 {
         1.0 - bandwidth / rate
     } else {
         0.0
-    }
-}
-
-impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
-        let law = Law {
-            buffer_slope: settings.ratio("buffer_slope"),
-            buffer_offset: settings.ratio("buffer_offset"),
-            threshold: settings.ratio("threshold"),
-            decay: settings.ratio("decay"),
-            max_threshold: settings.count("max_threshold"),
-            min_threshold: settings.count("min_threshold"),
-        };
-        let params = Self {
-            control: Control::new(settings),
-            share: settings.ratio("share"),
-            adapt: settings.flag("adapt"),
-            law,
-            estimate: settings.span("estimate"),
-            limit: settings.count("limit") as usize,
-            rate: settings.rate("rate"),
-            limits: Limits::new(settings),
-        };
-        if params.adapt {
-            params.check_law()?;
-        }
-        Ok(params)
-    }
-
-    /// Checks the conditions that must hold if p_c adapts.
-    fn check_law(&self) -> Result<(), SettingError> {
-        if self.share < HALF {
-            let share = self.share;
-            return Err(SettingError::Contradiction {
-                name: SHARE.name,
-                why: format!("p_c is {share}, but must be from {HALF} to 1 unless adapt is false"),
-            });
-        }
-        let (min, max) = (self.law.min_threshold, self.law.max_threshold);
-        thresholds::check(MIN_THRESHOLD.name, min as f64, max as f64, self.limit)
     }
 }
 
@@ -346,10 +279,42 @@ pub struct Dppbrb {
 }
 
 impl Dppbrb {
-    /// Empty queues. All memory that they will ever use is allocated now.
-    pub fn new(params: Params, now: Instant, stream: Stream) -> Self {
+    /// Adapts p_c after a control message.
+    fn adjust(&mut self, drop: f64) {
+        let before = self.state.share;
+        let share = self.params.law.adjust(before, drop);
+        self.stats.raised += u64::from(share > before);
+        self.stats.lowered += u64::from(share < before);
+        self.state.set_share(share);
+    }
+}
+
+impl Configured for Dppbrb {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn limit(params: &Params) -> Result<usize, SettingError> {
+        if params.adapt && params.share < HALF {
+            let share = params.share;
+            return Err(SettingError::Contradiction {
+                name: "share",
+                why: format!("p_c is {share}, but must be from {HALF} to 1 unless adapt is false"),
+            });
+        }
+        if params.adapt {
+            let (min, max) = (params.law.min_threshold, params.law.max_threshold);
+            thresholds::check("min_threshold", min as f64, max as f64, params.limit)?;
+        }
+        Ok(params.limit * 2)
+    }
+
+    fn build(params: Params, now: Instant, streams: &Streams) -> Self {
+        let stream = streams.stream(match params.adapt {
+            true => MANUAL.name,
+            false => "probabilistic_priority", // a discipline of its own once: its runs stay the same
+        });
         Self {
-            window: Window::new(params.estimate),
+            window: Window::new(params.law.estimate),
             gate: Gate::new(params.limits.clone(), now),
             state: State {
                 share: params.share,
@@ -363,21 +328,11 @@ impl Dppbrb {
         }
     }
 
-    /// Adapts p_c after a control message.
-    fn adjust(&mut self, drop: f64) {
-        let before = self.state.share;
-        let share = self.params.law.adjust(before, drop);
-        self.stats.raised += u64::from(share > before);
-        self.stats.lowered += u64::from(share < before);
-        self.state.set_share(share);
-    }
-
-    /// Applies other parameters; keeps the state.
     fn change(&mut self, params: Params, now: Instant) {
         if params.share != self.params.share || !params.adapt {
             self.state.set_share(params.share); // otherwise p_c keeps its adapted value
         }
-        self.window = Window::new(params.estimate);
+        self.window = Window::new(params.law.estimate);
         self.state.link_rate.given = params.rate;
         self.gate.change(&params.limits, now);
         self.channels.reserve(params.limit);
@@ -428,20 +383,12 @@ impl Discipline for Dppbrb {
         self.channels.both_below(self.params.limit.min(above)) // the channel of a packet is not known before it arrives
     }
 
-    fn ready(&self, _now: Instant) -> Ready {
-        self.channels.ready()
-    }
-
     fn backlog(&self) -> Tally {
         self.channels.backlog()
     }
 
     fn state_bytes(&self) -> usize {
         size_of_val(self) + self.channels.heap_bytes()
-    }
-
-    fn reconfigure(&mut self, settings: &Settings, now: Instant) {
-        self.change(accepted(Params::new(settings)), now);
     }
 
     fn set_link_rate(&mut self, rate: Option<Rate>) {
@@ -472,13 +419,14 @@ impl Discipline for Dppbrb {
 mod tests {
     use super::*;
     use crate::channel::channels::tests::rig;
-    use crate::rig::{Rig, gauge};
+    use crate::contract::Ready;
+    use crate::rig::{Rig, built, defaults, gauge};
     use proptest::prelude::*;
     use std::collections::VecDeque;
-    use weir_base::Streams;
+    use weir_base::{Stream, Streams};
 
     fn params() -> Params {
-        Params::new(&Settings::defaults(MANUAL.parameters)).unwrap()
+        defaults::<Dppbrb>()
     }
 
     fn stream() -> Stream {
@@ -487,7 +435,7 @@ mod tests {
 
     /// A discipline on a link of 10 Mbit/s.
     fn dppbrb(params: Params) -> Dppbrb {
-        let mut dppbrb = Dppbrb::new(params, Instant::ZERO, stream());
+        let mut dppbrb: Dppbrb = built(params);
         dppbrb.set_link_rate(Some(Rate::from_mbps(10)));
         dppbrb
     }
@@ -754,7 +702,7 @@ mod tests {
             let draw = self.draw();
             let gap = now - self.t[i];
             self.t[i] = now;
-            let k = self.p.estimate.as_secs_f64();
+            let k = self.p.law.estimate.as_secs_f64();
             let alpha = (-gap / k).exp();
             self.r[i] = match gap > 0.0 {
                 true => (1.0 - alpha) * bytes * 8.0 / gap + alpha * self.r[i],
@@ -821,6 +769,7 @@ mod tests {
                 decay: law.3,
                 min_threshold: law.4,
                 max_threshold: law.5,
+                ..params().law
             },
             ..params()
         })
@@ -974,7 +923,7 @@ mod tests {
             #[test]
             fn serves_as_the_text(share in 0.0_f64..1.0, calls in prop::collection::vec(0_usize..4, 0..400)) {
                 let (mut rig, mut priority) = (two(), priority(share));
-                let mut draws = stream();
+                let mut draws = Streams::new(1).stream("probabilistic_priority");
                 let (mut control, mut redirect) = (VecDeque::new(), VecDeque::new());
                 for call in calls {
                     if call < 2 {

@@ -13,13 +13,14 @@
 //! `dppbrb` use the gate; it also limits the packets that a router hands to its control element.
 
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::{Kind, Parameter, Settings};
-use weir_base::{Bytes, Instant, Rate, Tally};
+use weir_base::setting::{Kind, Parameter, SettingError};
+use weir_base::{Bytes, Instant, Rate, Streams, Tally};
 use weir_packet::{Class, Packet, Reason};
 
 use crate::channel::channels::{REDIRECT, WHICH};
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual};
 use crate::fifo::{self, Fifo, LIMIT};
+use crate::params::{Parameters, params};
 use crate::waiting::Waiting;
 
 pub use crate::channel::channels::Control;
@@ -66,54 +67,12 @@ not specify what happens with the difference between B_c and B_e; RFC 2698 does.
 An attacker at one forwarding element gets at most `excess` through, and takes it from the other redirect
 messages there: senders are not distinguished. An attacker whose packets are classified as control messages
 is not limited at all.",
-    parameters: &[
-        WHICH.id(1), FLOW_CONTROL.id(2), COMMITTED.id(3), EXCESS.id(4), BURST.id(5), LIMIT.id(6),
-    ],
+    parameters: Params::TABLE,
     gauges: &[
         GAUGES[0].id(101), GAUGES[1].id(102), GAUGES[2].id(103), GAUGES[3].id(104),
         Gauge::counter(105, "full", Unit::Packets, "packets dropped because the queue was full"),
     ],
 };
-
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings).limit),
-    build: |settings, now, _| Box::new(TokenBucket::new(Params::new(settings), now)),
-};
-
-/// The parameters of the gate.
-pub(crate) const FLOW_CONTROL: Parameter = Parameter::new(
-    "flow_control",
-    Kind::Flag,
-    "false",
-    "redirect messages need tokens",
-);
-
-/// The rate of the first bucket.
-pub(crate) const COMMITTED: Parameter = Parameter::new(
-    "committed",
-    Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
-    "15 Mbit",
-    "rate of redirect messages that always passes",
-);
-
-/// The rate of the second bucket.
-pub(crate) const EXCESS: Parameter = Parameter::new(
-    "excess",
-    Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
-    "0 bit",
-    "maximum rate of redirect messages that passes; at least the committed one",
-);
-
-/// The depth of both buckets.
-pub(crate) const BURST: Parameter = Parameter::new(
-    "burst",
-    Kind::Bytes(Bytes(1514), Bytes(100_000_000)),
-    "15000 B",
-    "bytes of redirect messages that may pass at once",
-);
 
 /// The gauges of the gate.
 pub(crate) const GAUGES: [Gauge; 4] = [
@@ -143,30 +102,28 @@ pub(crate) const GAUGES: [Gauge; 4] = [
     ),
 ];
 
-/// The rates at which redirect messages may pass.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Whether redirect messages need tokens.
-    pub flow_control: bool,
-    /// Rate that may pass at any time.
-    pub committed: Rate,
-    /// Maximum rate that passes; never less than `committed`.
-    pub excess: Rate,
-    /// Bytes that may pass at once.
-    pub burst: Bytes,
+params! {
+    /// The rates at which redirect messages may pass.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Limits {
+        /// Whether redirect messages need tokens.
+        pub flow_control: bool = Parameter::new("flow_control", Kind::Flag, "false",
+            "redirect messages need tokens"),
+        /// Rate that may pass at any time.
+        pub committed: Rate = Parameter::new("committed",
+            Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX), "15 Mbit",
+            "rate of redirect messages that always passes"),
+        /// Maximum rate that passes; never less than `committed`.
+        pub excess: Rate = Parameter::new("excess",
+            Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX), "0 bit",
+            "maximum rate of redirect messages that passes; at least the committed one"),
+        /// Bytes that may pass at once.
+        pub burst: Bytes = Parameter::new("burst", Kind::Bytes(Bytes(1514), Bytes(100_000_000)), "15000 B",
+            "bytes of redirect messages that may pass at once"),
+    }
 }
 
 impl Limits {
-    /// From checked settings.
-    pub(crate) fn new(settings: &Settings) -> Self {
-        Self {
-            flow_control: settings.flag("flow_control"),
-            committed: settings.rate("committed"),
-            excess: settings.rate("excess"),
-            burst: Bytes(settings.bytes("burst")),
-        }
-    }
-
     /// The rates of both buckets.
     fn rates(&self) -> [Rate; 2] {
         [self.committed, self.excess.max(self.committed)]
@@ -313,25 +270,18 @@ impl Gate {
     }
 }
 
-/// Parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// Which packets are control messages.
-    pub control: Control,
-    /// The rates at which the other messages may pass.
-    pub limits: Limits,
-    /// Maximum packets held.
-    pub limit: usize,
-}
-
-impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Self {
-        Self {
-            control: Control::new(settings),
-            limits: Limits::new(settings),
-            limit: settings.count("limit") as usize,
-        }
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Params {
+        /// Which packets are control messages.
+        pub control: Control = WHICH.id(1),
+        /// The rates at which the other messages may pass.
+        pub limits: Limits => [
+            Limits::TABLE[0].id(2), Limits::TABLE[1].id(3), Limits::TABLE[2].id(4), Limits::TABLE[3].id(5),
+        ],
+        /// The parameters of the queue.
+        pub queue: fifo::Params => [LIMIT.id(6)],
     }
 }
 
@@ -343,24 +293,24 @@ pub struct TokenBucket {
     queue: Fifo,
 }
 
-impl TokenBucket {
-    /// Full buckets in front of an empty queue.
-    pub fn new(params: Params, now: Instant) -> Self {
+impl Configured for TokenBucket {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn limit(params: &Params) -> Result<usize, SettingError> {
+        Fifo::limit(&params.queue)
+    }
+
+    fn build(params: Params, now: Instant, streams: &Streams) -> Self {
         Self {
             gate: Gate::new(params.limits.clone(), now),
-            queue: Fifo::new(fifo::Params {
-                limit: params.limit,
-            }),
+            queue: Fifo::build(params.queue.clone(), now, streams),
             params,
         }
     }
 
-    /// Applies other parameters; keeps the state.
     fn change(&mut self, params: Params, now: Instant) {
-        let queue = fifo::Params {
-            limit: params.limit,
-        };
-        self.queue.change(queue);
+        self.queue.change(params.queue.clone(), now);
         self.gate.change(&params.limits, now);
         self.params = params;
     }
@@ -383,10 +333,6 @@ impl Discipline for TokenBucket {
         self.queue.has_room(class) // a redirect message may still lack tokens
     }
 
-    fn ready(&self, now: Instant) -> Ready {
-        self.queue.ready(now)
-    }
-
     fn backlog(&self) -> Tally {
         self.queue.backlog()
     }
@@ -397,10 +343,6 @@ impl Discipline for TokenBucket {
 
     fn relax(&mut self) {
         self.queue.relax();
-    }
-
-    fn reconfigure(&mut self, settings: &Settings, now: Instant) {
-        self.change(Params::new(settings), now);
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
@@ -421,7 +363,7 @@ impl Discipline for TokenBucket {
 mod tests {
     use super::*;
     use crate::channel::channels::tests::rig;
-    use crate::rig::{Rig, gauge};
+    use crate::rig::{Rig, built, defaults, gauge};
     use proptest::prelude::*;
     use weir_base::Span;
 
@@ -479,9 +421,9 @@ mod tests {
         let params = Params {
             control: Control::Tcp,
             limits,
-            limit: 1000,
+            queue: fifo::Params { limit: 1000 },
         };
-        TokenBucket::new(params, Instant::ZERO)
+        built(params)
     }
 
     /// TCP and UDP at 8 Mbit/s each for a second, sent on at once.
@@ -532,17 +474,13 @@ mod tests {
                 flow_control,
                 ..limits(0, 0, 2000)
             },
-            ..bucket_params()
+            ..defaults::<TokenBucket>()
         };
         bucket.change(params(true), rig.now);
         assert_eq!(run(&mut rig, &mut bucket), [1_000_000, 2000]);
         bucket.change(params(false), rig.now);
         assert_eq!(run(&mut rig, &mut bucket), [1_000_000; 2]);
         assert_eq!(gauge(&bucket, "redirect_bytes"), 3_000_000);
-    }
-
-    fn bucket_params() -> Params {
-        Params::new(&Settings::defaults(MANUAL.parameters))
     }
 
     proptest! {

@@ -10,15 +10,17 @@
 //! IEEE/ACM ToN 1995 (one level of its hierarchy); the scheduler is STFQ's.
 
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::{Kind, Parameter, SettingError, Settings};
-use weir_base::{Instant, Tally};
-use weir_packet::{Class, Packet, Reason};
+use weir_base::setting::{Kind, Parameter};
+use weir_base::{Instant, Streams};
+use weir_packet::{Class, Packet};
 
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
+use crate::contract::{Cx, Manual};
 use crate::fair::classes::{CLASSES_MAX, Classes};
+use crate::fair::fair_queue::{FairQueue, Layout, Queues, Sharing};
 use crate::fair::stfq::{ByteCost, Clock, Tag};
-use crate::parts::bins::{Bins, Measure};
-use crate::waiting::{Service, Waiting};
+use crate::params::{Parameters, params};
+use crate::parts::bins::Measure;
+use crate::waiting::Service;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -63,27 +65,9 @@ An attacker gets all of the class that its packets match, and no more: other flo
 a plain queue. An attacker can choose the class if it depends on port or protocol, on the source address
 where it is not checked, or on the queue of a rule if it may send FPF packets. It cannot choose the
 destination. Classes by address confine a flood that comes from elsewhere, or goes elsewhere.",
-    parameters: &[
-        CLASSES.id(1),
-        Parameter::new("limit", Kind::Count(1, 62_500), "500 packets", "maximum packets held, in each class").id(2),
-    ],
+    parameters: Params::TABLE,
     gauges: &GAUGES,
 };
-
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings)?.limit()),
-    build: |settings, _, _| Box::new(ClassWeights::new(accepted(Params::new(settings)))),
-};
-
-const CLASSES: Parameter = Parameter::new(
-    "classes",
-    Kind::Text(1000),
-    "tcp = 1, udp = 1, rest = 1",
-    "classes with their weights, in the order in which packets are matched",
-);
 
 /// Gauge names: packets that arrived in each class.
 const CAME: [&str; CLASSES_MAX] = [
@@ -120,31 +104,16 @@ const GAUGES: [Gauge; 2 * CLASSES_MAX] = {
     gauges
 };
 
-/// Parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// The classes with their weights.
-    pub classes: Classes,
-    /// Maximum packets held, in each class.
-    pub limit: usize,
-}
-
-impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
-        let classes = Classes::parse(settings.text(CLASSES.name));
-        Ok(Self {
-            classes: classes.map_err(|why| SettingError::Contradiction {
-                name: CLASSES.name,
-                why,
-            })?,
-            limit: settings.count("limit") as usize,
-        })
-    }
-
-    /// Maximum packets held, in all classes.
-    pub fn limit(&self) -> usize {
-        self.limit * self.classes.count()
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Params {
+        /// The classes with their weights.
+        pub classes: Classes = Parameter::new("classes", Kind::Text(1000), "tcp = 1, udp = 1, rest = 1",
+            "classes with their weights, in the order in which packets are matched").id(1),
+        /// Maximum packets held, in each class.
+        pub limit: usize = Parameter::new("limit", Kind::Count(1, 62_500), "500 packets",
+            "maximum packets held, in each class").id(2),
     }
 }
 
@@ -157,18 +126,47 @@ struct Share {
     full: u64,
 }
 
-/// The classes and their queues.
+/// A queue for each class, with shares by weight.
+pub(crate) type ClassWeights = FairQueue<ByWeight>;
+
+/// The shares of the classes.
 #[derive(Debug)]
-pub struct ClassWeights {
-    params: Params,
-    bins: Bins,
+pub(crate) struct ByWeight {
     shares: [Share; CLASSES_MAX],
     clock: Clock,
 }
 
-impl ClassWeights {
-    /// Empty queues. All memory that they will ever use is allocated now.
-    pub fn new(params: Params) -> Self {
+impl ByWeight {
+    fn set_costs(&mut self, params: &Params) {
+        for (share, weight) in self.shares.iter_mut().zip(params.classes.weights()) {
+            share.cost = ByteCost::of_weight(weight);
+        }
+    }
+}
+
+/// Whether there is room for a packet in this class and in total.
+fn room(queues: &Queues<Params>, class: usize) -> bool {
+    queues.bins.tally(class).packets < queues.params.limit as u64 && !queues.bins.is_full()
+}
+
+impl Sharing for ByWeight {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+    const MEASURE: Measure = Measure::Packets;
+
+    fn layout(params: &Params) -> Layout {
+        Layout {
+            bins: params.classes.count(),
+            key: None,
+            limit: params.limit * params.classes.count(),
+        }
+    }
+
+    fn moves(old: &Params, new: &Params) -> bool {
+        !old.classes.match_like(&new.classes)
+    }
+
+    fn new(params: &Params, _now: Instant, _streams: &Streams) -> Self {
         let share = Share {
             tag: Tag::default(),
             cost: ByteCost::of_weight(1),
@@ -176,108 +174,72 @@ impl ClassWeights {
             full: 0,
         };
         let mut new = Self {
-            bins: Bins::new(params.classes.count(), params.limit(), Measure::Packets),
             shares: [share; CLASSES_MAX],
             clock: Clock::default(),
-            params,
         };
-        new.set_costs();
+        new.set_costs(params);
         new
     }
 
-    fn set_costs(&mut self) {
-        for (share, weight) in self.shares.iter_mut().zip(self.params.classes.weights()) {
-            share.cost = ByteCost::of_weight(weight);
+    fn renew(&mut self, _bins: usize) {
+        let shares = self.shares.iter_mut();
+        shares.for_each(|share| share.tag = Tag::default());
+    }
+
+    fn change(&mut self, _old: &Params, new: &Params, _now: Instant) {
+        self.set_costs(new);
+    }
+
+    fn settle(&mut self, _now: Instant) {
+        self.clock.idle();
+    }
+
+    #[inline]
+    fn place(
+        &mut self,
+        queues: &mut Queues<Params>,
+        cx: &mut Cx<'_>,
+        packet: &mut Packet,
+    ) -> Option<usize> {
+        let classes = &queues.params.classes;
+        let class = classes.class(cx.keys.key(packet), packet.queue);
+        let share = &mut self.shares[class];
+        share.came += 1;
+        packet.class = Class(class as u8);
+        if !room(queues, class) {
+            share.full += 1;
+            return None;
+        }
+        Some(class)
+    }
+
+    #[inline]
+    fn enter(&mut self, queues: &Queues<Params>, _cx: &Cx<'_>, _packet: &Packet, class: usize) {
+        if queues.bins.is_empty(class) {
+            self.clock.arrive(&mut self.shares[class].tag);
         }
     }
 
-    /// Whether there is room for a packet in this class and in total.
-    fn room(&self, class: usize) -> bool {
-        self.bins.tally(class).packets < self.params.limit as u64
-            && !self.bins.is_full(self.params.limit())
-    }
-
-    fn next(&mut self) -> Option<Packet> {
-        if let Some(packet) = self.bins.pop_aside() {
-            return Some(packet);
-        }
-        let backlogged = (0..self.bins.count()).filter(|class| !self.bins.is_empty(*class));
+    #[inline]
+    fn next(&mut self, queues: &mut Queues<Params>, _now: Instant) -> Option<Packet> {
+        let backlogged = (0..queues.bins.count()).filter(|class| !queues.bins.is_empty(*class));
         let class = backlogged.min_by_key(|class| self.shares[*class].tag)?;
-        let packet = self.bins.pop(class)?;
+        let packet = queues.bins.pop(class)?;
         let share = &mut self.shares[class];
         self.clock.serve(&mut share.tag, share.cost, packet.bytes());
         Some(packet)
     }
 
-    /// Applies other parameters; keeps the state.
-    fn change(&mut self, params: Params) {
-        if !params.classes.match_like(&self.params.classes) {
-            let order = std::iter::from_fn(|| self.next()).collect();
-            self.bins.renew(params.classes.count(), order);
-            self.shares
-                .iter_mut()
-                .for_each(|share| share.tag = Tag::default());
-        }
-        self.params = params;
-        self.bins.reserve(self.params.limit());
-        self.set_costs();
-    }
-}
-
-impl Discipline for ClassWeights {
-    fn enqueue(&mut self, cx: &mut Cx<'_>, mut packet: Packet) -> Admission {
-        if self.bins.held().packets == 0 {
-            self.clock.idle();
-        }
-        let class = self
-            .params
-            .classes
-            .class(cx.keys.key(&packet), packet.queue);
-        let room = self.room(class);
-        let share = &mut self.shares[class];
-        share.came += 1;
-        packet.class = Class(class as u8);
-        if !room {
-            share.full += 1;
-            return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
-        }
-        if self.bins.is_empty(class) {
-            self.clock.arrive(&mut share.tag);
-        }
-        self.bins.push(class, packet);
-        Admission::Queued
-    }
-
-    fn dequeue(&mut self, _cx: &mut Cx<'_>) -> Option<Packet> {
-        self.next()
-    }
-
-    fn has_room(&self, _class: Class) -> bool {
+    fn has_room(queues: &Queues<Params>) -> bool {
         // The class of a packet is not known before it arrives, so all classes must have room.
-        (0..self.bins.count()).all(|class| self.room(class))
+        (0..queues.bins.count()).all(|class| room(queues, class))
     }
 
-    fn ready(&self, _now: Instant) -> Ready {
-        self.bins.ready()
+    fn heap_bytes(&self, params: &Params) -> usize {
+        params.classes.state_bytes()
     }
 
-    fn backlog(&self) -> Tally {
-        self.bins.held()
-    }
-
-    fn state_bytes(&self) -> usize {
-        size_of_val(self) + self.bins.state_bytes() + self.params.classes.state_bytes()
-    }
-
-    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
-        self.change(accepted(Params::new(settings)));
-    }
-
-    fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
-        std::iter::from_fn(|| self.next()).for_each(out);
-    }
-
-    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
+    fn inspect(&self, _queues: &Queues<Params>, report: &mut dyn FnMut(&'static str, u64)) {
         for (name, share) in CAME.iter().zip(&self.shares) {
             report(name, share.came);
         }
@@ -286,22 +248,22 @@ impl Discipline for ClassWeights {
         }
     }
 
-    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
-        self.bins
-            .waiting(None, |_| Service::Arrival("the queue of its class"), report);
+    fn service(&self, _bin: usize) -> Service {
+        Service::Arrival("the queue of its class")
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::{Admission, Configured, Discipline, Ready};
     use crate::fair::stfq::tests::Reference;
-    use crate::rig::{Rig, gauge};
+    use crate::rig::{Rig, built, gauge};
     use proptest::prelude::*;
 
     /// Flow 0 of the rig is 10.0.0.0, and so on.
     fn class_weights(classes: &str, limit: usize) -> ClassWeights {
-        ClassWeights::new(Params {
+        built(Params {
             classes: Classes::parse(classes).unwrap(),
             limit,
         })
@@ -385,10 +347,10 @@ mod tests {
             rig.offer(&mut queue, flow, 100);
         }
         let change = |queue: &mut ClassWeights, classes| {
-            queue.change(class_weights(classes, 100).params);
+            queue.change(class_weights(classes, 100).queues.params, Instant::ZERO);
         };
         change(&mut queue, "from 10.0.0.0 = 9, rest = 1");
-        assert_eq!(queue.bins.tally(0).packets, 3);
+        assert_eq!(queue.queues.bins.tally(0).packets, 3);
         change(&mut queue, "from 10.0.0.1 = 1, rest = 1");
         rig.offer(&mut queue, 2, 100);
         let ids: Vec<_> = std::iter::from_fn(|| rig.take(&mut queue))

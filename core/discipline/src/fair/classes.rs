@@ -8,8 +8,10 @@
 
 use std::net::IpAddr;
 
-use weir_base::setting::{did_you_mean, nearest};
+use weir_base::setting::{Setting, did_you_mean, nearest};
 use weir_packet::{Family, FlowKey, Queue};
+
+use crate::params::Value;
 
 /// Maximum classes: each packet is compared with all of them.
 pub(crate) const CLASSES_MAX: usize = 16;
@@ -118,6 +120,15 @@ impl Classes {
         let holds = |rule: &Rule| rule.terms.iter().all(|term| term.holds(key, queue));
         let last = self.0.len() - 1;
         self.0.iter().position(holds).unwrap_or(last)
+    }
+}
+
+impl Value for Classes {
+    fn of(setting: &Setting) -> Result<Self, String> {
+        match setting {
+            Setting::Text(text) => Self::parse(text),
+            other => Err(format!("{other} is not a text")),
+        }
     }
 }
 
@@ -477,6 +488,7 @@ mod tests {
             0
         );
         assert_eq!(classes.class(&key("::1", "::2", 6, (1, 2)), Queue(0)), 1);
-        assert!(classes.match_like(&Classes::parse("to 0.0.0.0/0=9,from ::/0=1,rest=1").unwrap()));
+        let same = Classes::parse("to 0.0.0.0/0=9,from ::/0=1,rest=1").unwrap();
+        assert!(classes.match_like(&same));
     }
 }

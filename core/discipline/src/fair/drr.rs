@@ -12,14 +12,14 @@
 use std::collections::VecDeque;
 
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::Settings;
-use weir_base::{Instant, Tally};
-use weir_packet::{Class, KeyKind, Packet};
+use weir_base::{Instant, Streams};
+use weir_packet::{KeyKind, Packet};
 
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
+use crate::contract::{Cx, Manual};
+use crate::fair::fair_queue::{FairQueue, Layout, Queues, Sharing};
 use crate::fifo::LIMIT;
-use crate::parts::bins::{BUCKETS, Bins, KEY, Measure, QUANTUM, key_kind};
-use crate::waiting::{Service, Waiting};
+use crate::params::{Parameters, params};
+use crate::parts::bins::{BUCKETS, KEY, QUANTUM};
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -50,50 +50,26 @@ stays in order.
 An attacker with one flow gets one share. With as many flows as there are queues it gets nearly everything:
 fairness among flows is not fairness among people. `key = \"source\"` counts senders, if their addresses can
 be trusted. An attacker cannot aim at a bucket: the hash is keyed.",
-    parameters: &[KEY.id(1), BUCKETS.id(2), QUANTUM.id(3), LIMIT.id(4)],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::counter(101, "longest_flow", Unit::Packets, "packets dropped from the longest queue to make room"),
         Gauge::level(102, "active", Unit::One, "queues that hold packets or wait for a turn"),
     ],
 };
 
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings).limit),
-    build: |settings, _, _| Box::new(Drr::new(Params::new(settings))),
-};
-
-/// Parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// The part of a flow key that identifies a flow.
-    pub key: KeyKind,
-    /// Queues that flows are hashed to.
-    pub buckets: usize,
-    /// Bytes that a turn adds.
-    pub quantum_bytes: u64,
-    /// Maximum packets held.
-    pub limit: usize,
-}
-
-impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Self {
-        Self {
-            key: key_kind(settings),
-            buckets: settings.count("buckets") as usize,
-            quantum_bytes: settings.bytes("quantum"),
-            limit: settings.count("limit") as usize,
-        }
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Params {
+        /// The part of a flow key that identifies a flow.
+        pub key: KeyKind = KEY.id(1),
+        /// Queues that flows are hashed to.
+        pub buckets: usize = BUCKETS.id(2),
+        /// Bytes that a turn adds.
+        pub quantum_bytes: u64 = QUANTUM.id(3),
+        /// Maximum packets held.
+        pub limit: usize = LIMIT.id(4),
     }
-}
-
-/// Counters of the queues.
-#[derive(Clone, Copy, Debug, Default)]
-struct Stats {
-    longest_flow: u64,
 }
 
 /// One queue's share.
@@ -105,142 +81,101 @@ struct Share {
     active: bool,
 }
 
-/// The queues and their round.
-#[derive(Debug)]
-pub struct Drr {
-    params: Params,
-    bins: Bins,
+/// Deficit round robin over hashed queues.
+pub(crate) type Drr = FairQueue<Round>;
+
+/// The shares of the queues, and their round.
+#[derive(Debug, Default)]
+pub(crate) struct Round {
     shares: Vec<Share>,
     /// Active queues; the first one has the turn, and has its quantum.
     round: VecDeque<u32>,
-    stats: Stats,
 }
 
-impl Drr {
-    /// Empty queues. All memory that they will ever use is allocated now.
-    pub fn new(params: Params) -> Self {
-        Self {
-            bins: Bins::new(params.buckets, params.limit, Measure::Bytes),
-            shares: vec![Share::default(); params.buckets],
-            round: VecDeque::with_capacity(params.buckets),
-            params,
-            stats: Stats::default(),
+impl Round {
+    fn leave(&mut self) {
+        if let Some(bin) = self.round.pop_front() {
+            self.shares[bin as usize] = Share::default();
+        }
+    }
+}
+
+impl Sharing for Round {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn layout(params: &Params) -> Layout {
+        Layout {
+            bins: params.buckets,
+            key: Some(params.key),
+            limit: params.limit,
         }
     }
 
-    fn next(&mut self) -> Option<Packet> {
-        if let Some(packet) = self.bins.pop_aside() {
-            return Some(packet);
+    fn new(_params: &Params, _now: Instant, _streams: &Streams) -> Self {
+        Self::default()
+    }
+
+    fn renew(&mut self, bins: usize) {
+        self.shares = vec![Share::default(); bins];
+        self.round = VecDeque::with_capacity(bins);
+    }
+
+    fn touch(&self, bin: usize) {
+        std::hint::black_box(self.shares[bin].active);
+    }
+
+    #[inline]
+    fn enter(&mut self, queues: &Queues<Params>, _cx: &Cx<'_>, _packet: &Packet, bin: usize) {
+        let share = &mut self.shares[bin];
+        if !share.active {
+            *share = Share {
+                deficit: queues.params.quantum_bytes,
+                active: true,
+            };
+            self.round.push_back(bin as u32);
         }
+    }
+
+    #[inline]
+    fn next(&mut self, queues: &mut Queues<Params>, _now: Instant) -> Option<Packet> {
         // Each step ends a turn; a packet needs at most (its length / quantum) turns of its queue.
         while let Some(&bin) = self.round.front() {
             let share = &mut self.shares[bin as usize];
-            match self.bins.front_bytes(bin as usize) {
+            match queues.bins.front_bytes(bin as usize) {
                 Some(bytes) if bytes <= share.deficit => {
                     share.deficit -= bytes;
-                    let packet = self.bins.pop(bin as usize);
-                    if self.bins.is_empty(bin as usize) {
-                        self.leave_round();
+                    let packet = queues.bins.pop(bin as usize);
+                    if queues.bins.is_empty(bin as usize) {
+                        self.leave();
                     }
                     return packet;
                 }
                 Some(_) => {
-                    share.deficit += self.params.quantum_bytes;
+                    share.deficit += queues.params.quantum_bytes;
                     self.round.rotate_left(1);
                 }
-                None => self.leave_round(), // its last packet was dropped to make room
+                None => self.leave(), // its last packet was dropped to make room
             }
         }
         None
     }
 
-    fn leave_round(&mut self) {
-        if let Some(bin) = self.round.pop_front() {
-            self.shares[bin as usize] = Share::default();
-        }
+    fn heap_bytes(&self, _params: &Params) -> usize {
+        self.shares.capacity() * size_of::<Share>() + self.round.capacity() * size_of::<u32>()
     }
 
-    /// Applies other parameters; keeps the state.
-    fn change(&mut self, params: Params) {
-        if (params.key, params.buckets) != (self.params.key, self.params.buckets) {
-            let order = std::iter::from_fn(|| self.next()).collect();
-            self.bins.renew(params.buckets, order);
-            self.shares = vec![Share::default(); params.buckets];
-            self.round = VecDeque::with_capacity(params.buckets);
-        }
-        self.bins.reserve(params.limit);
-        self.params = params;
-    }
-}
-
-impl Discipline for Drr {
-    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
-        let bin = self.bins.bin(cx.keys.hash(&packet, self.params.key));
-        let full = self.bins.is_full(self.params.limit);
-        self.stats.longest_flow += u64::from(full);
-        let share = &mut self.shares[bin];
-        if !share.active {
-            *share = Share {
-                deficit: self.params.quantum_bytes,
-                active: true,
-            };
-            self.round.push_back(bin as u32);
-        }
-        self.bins.admit(cx, bin, packet, self.params.limit)
-    }
-
-    fn dequeue(&mut self, _cx: &mut Cx<'_>) -> Option<Packet> {
-        self.next()
-    }
-
-    fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
-        let bin = self.bins.bin(cx.keys.hash(packet, self.params.key));
-        self.bins.touch(bin);
-        std::hint::black_box(self.shares[bin].active);
-    }
-
-    fn has_room(&self, _class: Class) -> bool {
-        !self.bins.is_full(self.params.limit)
-    }
-
-    fn ready(&self, _now: Instant) -> Ready {
-        self.bins.ready()
-    }
-
-    fn backlog(&self) -> Tally {
-        self.bins.held()
-    }
-
-    fn state_bytes(&self) -> usize {
-        size_of_val(self)
-            + self.bins.state_bytes()
-            + self.shares.capacity() * size_of::<Share>()
-            + self.round.capacity() * size_of::<u32>()
-    }
-
-    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
-        self.change(Params::new(settings));
-    }
-
-    fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
-        std::iter::from_fn(|| self.next()).for_each(out);
-    }
-
-    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
-        report("longest_flow", self.stats.longest_flow);
+    fn inspect(&self, queues: &Queues<Params>, report: &mut dyn FnMut(&'static str, u64)) {
+        report("longest_flow", queues.longest_flow);
         report("active", self.round.len() as u64);
-    }
-
-    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
-        let key = Some(self.params.key);
-        self.bins.waiting(key, |_| Service::EVEN, report);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::Rig;
+    use crate::contract::Admission;
+    use crate::rig::{Rig, built};
     use proptest::prelude::*;
 
     fn params(quantum_bytes: u64) -> Params {
@@ -260,7 +195,7 @@ mod tests {
         // Turn 2 of flow 0: deficit 800, sends 750 and 20, 30 left: 500 does not fit.
         // Turn 2 of flow 1: sends 500 and leaves. Turn 3 of flow 0: deficit 530, sends 500.
         let mut rig = Rig::new(2);
-        let mut drr = Drr::new(params(500));
+        let mut drr: Drr = built(params(500));
         for (flow, bytes) in [(0, 200), (0, 750), (1, 500), (0, 20), (0, 500), (1, 500)] {
             rig.offer(&mut drr, flow, bytes);
         }
@@ -272,7 +207,7 @@ mod tests {
     #[test]
     fn the_longest_queue_makes_room() {
         let mut rig = Rig::new(2);
-        let mut drr = Drr::new(Params {
+        let mut drr: Drr = built(Params {
             limit: 3,
             ..params(1514)
         });
@@ -330,7 +265,7 @@ mod tests {
         #[test]
         fn schedules_as_the_paper(calls in prop::collection::vec((any::<bool>(), 0_usize..6, 1_u32..3000), 0..300), quantum in 256_u64..4000) {
             let mut rig = Rig::apart(6, 64);
-            let mut drr = Drr::new(Params { limit: 1000, ..params(quantum) });
+            let mut drr: Drr = built(Params { limit: 1000, ..params(quantum) });
             let mut reference = Reference { queues: vec![Default::default(); 6], ..Default::default() };
             for (arrival, flow, bytes) in calls {
                 if arrival {

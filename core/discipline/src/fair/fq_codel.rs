@@ -11,14 +11,15 @@
 use std::collections::VecDeque;
 
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::{Kind, Parameter, SettingError, Settings};
-use weir_base::{Instant, Tally};
-use weir_packet::{Class, Discarded, KeyKind, Packet, Reason};
+use weir_base::setting::{Kind, Parameter, SettingError};
+use weir_base::{Instant, Streams};
+use weir_packet::{KeyKind, Packet};
 
 use crate::aqm::codel::{self, Control, ECN, INTERVAL, TARGET};
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
-use crate::parts::bins::{Bins, KEY, Measure, QUANTUM, key_kind};
-use crate::waiting::{Service, Waiting};
+use crate::contract::{Cx, Manual};
+use crate::fair::fair_queue::{FairQueue, Layout, Queues, Sharing};
+use crate::params::{Parameters, params};
+use crate::parts::bins::{Bins, KEY, QUANTUM};
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -49,12 +50,7 @@ others, without AQM, so that a flow stays in order.
 An attacker with one flow gets one share and its own delay. With as many flows as queues it gets nearly
 everything; with a new flow for each packet it is always a new flow, and goes first: `key = \"source\"` helps
 if addresses can be trusted, `lru_fq` if they cannot.",
-    parameters: &[
-        KEY.id(1), FLOWS.id(2), TARGET.id(3), INTERVAL.id(4), ECN.id(5), QUANTUM.id(6),
-        Parameter::new("drop_batch", Kind::Count(1, 1024), "64 packets",
-            "maximum packets that the longest queue loses when the limit is reached").id(7),
-        LIMIT.id(8),
-    ],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::counter(101, "longest_flow", Unit::Packets, "packets dropped from the longest queue to make room"),
         Gauge::counter(102, "dropped", Unit::Packets, "packets dropped by the control law"),
@@ -63,14 +59,6 @@ if addresses can be trusted, `lru_fq` if they cannot.",
         Gauge::level(105, "new_now", Unit::One, "queues in the list of new flows"),
         Gauge::level(106, "old_now", Unit::One, "queues in the list of old flows"),
     ],
-};
-
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings)?.limit),
-    build: |settings, _, _| Box::new(FqCodel::new(accepted(Params::new(settings)))),
 };
 
 /// The `flows` parameter.
@@ -89,41 +77,29 @@ pub(crate) const LIMIT: Parameter = Parameter::new(
     "maximum packets held",
 );
 
-/// Parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// The part of a flow key that identifies a flow.
-    pub key: KeyKind,
-    /// Queues that flows are hashed to.
-    pub flows: usize,
-    /// The control law of each queue.
-    pub control: Control,
-    /// Bytes that a queue may send in one round.
-    pub quantum_bytes: u64,
-    /// Maximum packets that the longest queue loses when the limit is reached.
-    pub drop_batch: u64,
-    /// Maximum packets held.
-    pub limit: usize,
-}
-
-impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
-        Ok(Self {
-            key: key_kind(settings),
-            flows: settings.count("flows") as usize,
-            control: Control::new(settings)?,
-            quantum_bytes: settings.bytes("quantum"),
-            drop_batch: settings.count("drop_batch"),
-            limit: settings.count("limit") as usize,
-        })
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Params {
+        /// The part of a flow key that identifies a flow.
+        pub key: KeyKind = KEY.id(1),
+        /// Queues that flows are hashed to.
+        pub flows: usize = FLOWS.id(2),
+        /// The control law of each queue.
+        pub control: Control => [TARGET.id(3), INTERVAL.id(4), ECN.id(5)],
+        /// Bytes that a queue may send in one round.
+        pub quantum_bytes: u64 = QUANTUM.id(6),
+        /// Maximum packets that the longest queue loses when the limit is reached.
+        pub drop_batch: u64 = Parameter::new("drop_batch", Kind::Count(1, 1024), "64 packets",
+            "maximum packets that the longest queue loses when the limit is reached").id(7),
+        /// Maximum packets held.
+        pub limit: usize = LIMIT.id(8),
     }
 }
 
 /// Counters of the queues.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
-    longest_flow: u64,
     new_flows: u64,
     control: codel::Stats,
 }
@@ -138,11 +114,12 @@ struct Flow {
     codel: codel::State,
 }
 
-/// The queues and the two lists.
-#[derive(Debug)]
-pub struct FqCodel {
-    params: Params,
-    bins: Bins,
+/// Flow queues with controlled delay.
+pub(crate) type FqCodel = FairQueue<NewAndOld>;
+
+/// The states of the queues, and the two lists.
+#[derive(Debug, Default)]
+pub(crate) struct NewAndOld {
     flows: Vec<Flow>,
     new: VecDeque<u32>,
     old: VecDeque<u32>,
@@ -163,22 +140,14 @@ impl codel::Source for One<'_> {
     }
 }
 
-impl FqCodel {
-    /// Empty queues. All memory that they will ever use is allocated now.
-    pub fn new(params: Params) -> Self {
-        Self {
-            bins: Bins::new(params.flows, params.limit, Measure::Bytes),
-            flows: vec![Flow::default(); params.flows],
-            new: VecDeque::with_capacity(params.flows),
-            old: VecDeque::with_capacity(params.flows),
-            params,
-            bytes_max: 0,
-            stats: Stats::default(),
-        }
-    }
-
+impl NewAndOld {
     /// Takes the next packet of the lists; `take` takes it from the bin that has the turn.
-    fn next(&mut self, mut take: impl FnMut(&mut Self, usize) -> Option<Packet>) -> Option<Packet> {
+    #[inline]
+    fn step(
+        &mut self,
+        queues: &mut Queues<Params>,
+        mut take: impl FnMut(&mut Self, &mut Queues<Params>, usize) -> Option<Packet>,
+    ) -> Option<Packet> {
         // Each step takes a packet, uses up a turn, or finds an empty queue, which then leaves the lists.
         loop {
             let is_new = !self.new.is_empty();
@@ -186,12 +155,12 @@ impl FqCodel {
             let bin = *list.front()?;
             let flow = &mut self.flows[bin as usize];
             if flow.credit <= 0 {
-                flow.credit += self.params.quantum_bytes as i64;
+                flow.credit += queues.params.quantum_bytes as i64;
                 list.pop_front();
                 self.old.push_back(bin);
                 continue;
             }
-            if let Some(packet) = take(self, bin as usize) {
+            if let Some(packet) = take(self, queues, bin as usize) {
                 self.flows[bin as usize].credit -= packet.bytes() as i64;
                 return Some(packet);
             }
@@ -209,134 +178,98 @@ impl FqCodel {
             self.flows[bin as usize].listed = false;
         }
     }
-
-    fn next_unjudged(&mut self) -> Option<Packet> {
-        match self.bins.pop_aside() {
-            Some(packet) => Some(packet),
-            None => self.next(|this, bin| this.bins.pop(bin)),
-        }
-    }
-
-    /// Drops packets at the head of the longest queue; returns that queue and the last drop.
-    fn make_room(&mut self, cx: &mut Cx<'_>) -> Option<(usize, Discarded)> {
-        let bin = self.bins.longest()?;
-        let half = self.bins.tally(bin).packets / 2;
-        let mut last = None;
-        for _ in 0..half.clamp(1, self.params.drop_batch) {
-            let packet = self.bins.pop(bin)?;
-            self.stats.longest_flow += 1;
-            last = Some((bin, cx.fates.discard(packet, Reason::LongestFlow)));
-        }
-        last
-    }
-
-    /// Applies other parameters; keeps the state.
-    fn change(&mut self, params: Params) {
-        if (params.key, params.flows) != (self.params.key, self.params.flows) {
-            let order = std::iter::from_fn(|| self.next_unjudged()).collect();
-            self.bins.renew(params.flows, order);
-            self.flows = vec![Flow::default(); params.flows];
-            self.new = VecDeque::with_capacity(params.flows);
-            self.old = VecDeque::with_capacity(params.flows);
-        }
-        self.bins.reserve(params.limit);
-        self.params = params;
-    }
 }
 
-impl Discipline for FqCodel {
-    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
+impl Sharing for NewAndOld {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn check(params: &Params) -> Result<(), SettingError> {
+        params.control.check()
+    }
+
+    fn layout(params: &Params) -> Layout {
+        Layout {
+            bins: params.flows,
+            key: Some(params.key),
+            limit: params.limit,
+        }
+    }
+
+    fn new(_params: &Params, _now: Instant, _streams: &Streams) -> Self {
+        Self::default()
+    }
+
+    fn renew(&mut self, bins: usize) {
+        self.flows = vec![Flow::default(); bins];
+        self.new = VecDeque::with_capacity(bins);
+        self.old = VecDeque::with_capacity(bins);
+    }
+
+    fn touch(&self, bin: usize) {
+        std::hint::black_box(self.flows[bin].listed);
+    }
+
+    #[inline]
+    fn enter(&mut self, queues: &Queues<Params>, _cx: &Cx<'_>, packet: &Packet, bin: usize) {
         self.bytes_max = self.bytes_max.max(packet.bytes());
-        let bin = self.bins.bin(cx.keys.hash(&packet, self.params.key));
-        let alone = self.bins.is_empty(bin);
-        self.bins.push(bin, packet);
         let flow = &mut self.flows[bin];
         if !flow.listed {
             flow.listed = true;
-            flow.credit = self.params.quantum_bytes as i64;
+            flow.credit = queues.params.quantum_bytes as i64;
             self.stats.new_flows += 1;
             self.new.push_back(bin as u32);
         }
-        if self.bins.held().packets <= self.params.limit as u64 {
-            return Admission::Queued;
-        }
-        match self.make_room(cx) {
-            Some((victim, ended)) if alone && victim == bin => Admission::Refused(ended),
-            _ => Admission::Queued,
-        }
     }
 
-    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        if let Some(packet) = self.bins.pop_aside() {
-            return Some(packet);
-        }
-        self.next(|this, bin| {
+    /// At most half of the packets of the longest queue.
+    fn batch(queues: &Queues<Params>, longest: usize) -> u64 {
+        let half = queues.bins.tally(longest).packets / 2;
+        half.clamp(1, queues.params.drop_batch)
+    }
+
+    fn next(&mut self, queues: &mut Queues<Params>, _now: Instant) -> Option<Packet> {
+        self.step(queues, |_, queues, bin| queues.bins.pop(bin))
+    }
+
+    #[inline]
+    fn dequeue(&mut self, queues: &mut Queues<Params>, cx: &mut Cx<'_>) -> Option<Packet> {
+        self.step(queues, |this, queues, bin| {
             cx.heavy = this.new.is_empty();
             codel::dequeue(
                 &mut this.flows[bin].codel,
-                &this.params.control,
+                &queues.params.control,
                 cx,
-                &mut One(&mut this.bins, bin),
+                &mut One(&mut queues.bins, bin),
                 this.bytes_max,
                 &mut this.stats.control,
             )
         })
     }
 
-    fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
-        let bin = self.bins.bin(cx.keys.hash(packet, self.params.key));
-        self.bins.touch(bin);
-        std::hint::black_box(self.flows[bin].listed);
-    }
-
-    fn has_room(&self, _class: Class) -> bool {
-        !self.bins.is_full(self.params.limit)
-    }
-
-    fn ready(&self, _now: Instant) -> Ready {
-        self.bins.ready()
-    }
-
-    fn backlog(&self) -> Tally {
-        self.bins.held()
-    }
-
-    fn state_bytes(&self) -> usize {
-        size_of_val(self)
-            + self.bins.state_bytes()
-            + self.flows.capacity() * size_of::<Flow>()
+    fn heap_bytes(&self, _params: &Params) -> usize {
+        self.flows.capacity() * size_of::<Flow>()
             + (self.new.capacity() + self.old.capacity()) * size_of::<u32>()
     }
 
-    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
-        self.change(accepted(Params::new(settings)));
-    }
-
-    fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
-        std::iter::from_fn(|| self.next_unjudged()).for_each(out);
-    }
-
-    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
-        report("longest_flow", self.stats.longest_flow);
+    fn inspect(&self, queues: &Queues<Params>, report: &mut dyn FnMut(&'static str, u64)) {
+        report("longest_flow", queues.longest_flow);
         report("dropped", self.stats.control.dropped);
         report("marked", self.stats.control.marked);
         report("new_flows", self.stats.new_flows);
         report("new_now", self.new.len() as u64);
         report("old_now", self.old.len() as u64);
     }
-
-    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
-        let key = Some(self.params.key);
-        self.bins.waiting(key, |_| Service::EVEN, report);
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::Rig;
+    use crate::contract::Discipline;
+    use crate::rig::{Rig, built};
     use proptest::prelude::*;
-    use weir_base::Span;
+    use weir_base::{Span, Tally};
+    use weir_packet::Reason;
 
     fn params() -> Params {
         Params {
@@ -364,7 +297,7 @@ mod tests {
         // -486: it becomes old with 1028. Flow 1 comes (4, 5, 6): new, sends 4 and 5, becomes old.
         // Flow 0 sends 2 and 3 (credit 28 before 3), and is found empty; flow 1 sends 6.
         let mut rig = Rig::apart(2, 64);
-        let mut fq = FqCodel::new(params());
+        let mut fq: FqCodel = built(params());
         for _ in 0..4 {
             rig.offer(&mut fq, 0, 1000);
         }
@@ -378,7 +311,7 @@ mod tests {
     #[test]
     fn the_longest_flow_loses_half_but_not_more_than_a_batch() {
         let mut rig = Rig::apart(2, 64);
-        let mut fq = FqCodel::new(Params {
+        let mut fq: FqCodel = built(Params {
             limit: 10,
             drop_batch: 3,
             ..params()
@@ -410,7 +343,7 @@ mod tests {
             interval: Span::from_millis(100),
             ecn: false,
         };
-        let mut fq = FqCodel::new(Params {
+        let mut fq: FqCodel = built(Params {
             control,
             ..params()
         });
@@ -477,7 +410,7 @@ mod tests {
         #[test]
         fn schedules_as_the_rfc(calls in prop::collection::vec((any::<bool>(), 0_usize..6, 1_u32..3000), 0..300), quantum in 256_u64..4000) {
             let mut rig = Rig::apart(6, 64);
-            let mut fq = FqCodel::new(Params { quantum_bytes: quantum, ..params() });
+            let mut fq : FqCodel = built(Params { quantum_bytes: quantum, ..params() });
             let mut reference = Reference { queues: vec![Default::default(); 6], ..Default::default() };
             for (arrival, flow, bytes) in calls {
                 if arrival {

@@ -17,19 +17,20 @@ use std::collections::BinaryHeap;
 
 use rand::Rng;
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::{SettingError, Settings};
-use weir_base::{Instant, Stream, Tally};
-use weir_packet::{Class, Discarded, KeyKind, Packet, Reason};
+use weir_base::setting::SettingError;
+use weir_base::{Instant, Stream, Streams};
+use weir_packet::{KeyKind, Packet, Reason};
 
 use crate::aqm::blue::Blue;
 use crate::aqm::codel::{self, Control, ECN, INTERVAL, TARGET};
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
+use crate::contract::{Cx, Manual};
+use crate::fair::fair_queue::{FairQueue, Layout, Queues, Sharing};
 use crate::fair::fq_codel::{FLOWS, LIMIT, One};
 use crate::fair::hosts::{Census, HOSTS, Hosts};
 use crate::fair::sets::{Place, Sets};
 use crate::fair::stfq::{ByteCost, Clock, Tag};
-use crate::parts::bins::{Bins, Measure};
-use crate::waiting::{Service, Waiting};
+use crate::params::{Parameters, params};
+use crate::waiting::Service;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -77,7 +78,7 @@ forged addresses an attacker counts as many hosts, until all queues are in use; 
 and all fare alike. With IPv6 an attacker has enough addresses without forging: use the values with
 `prefix`. With `\"both\"` it raises its victim's load by sending much traffic to it from many ports, and so
 takes bandwidth from the victim's other traffic.",
-    parameters: &[HOSTS.id(1), FLOWS.id(2), TARGET.id(3), INTERVAL.id(4), ECN.id(5), LIMIT.id(6)],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::counter(101, "longest_flow", Unit::Packets, "packets dropped from the longest queue to make room"),
         Gauge::counter(102, "dropped", Unit::Packets, "packets dropped by CoDel"),
@@ -90,51 +91,27 @@ takes bandwidth from the victim's other traffic.",
     ],
 };
 
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings)?.limit),
-    build: |settings, _, streams| {
-        Box::new(HostFair::new(
-            accepted(Params::new(settings)),
-            streams.stream(MANUAL.name),
-        ))
-    },
-};
-
 /// Maximum packets that BLUE drops in one call: their number is the senders' choice, not ours.
 const BLUE_DROPS_MAX: u32 = 16;
 
-/// Parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// Which hosts are fair to each other.
-    pub hosts: Hosts,
-    /// Queues for flows.
-    pub flows: usize,
-    /// The control law of each queue.
-    pub control: Control,
-    /// Maximum packets held.
-    pub limit: usize,
-}
-
-impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
-        Ok(Self {
-            hosts: Hosts::new(settings),
-            flows: settings.count("flows") as usize,
-            control: Control::new(settings)?,
-            limit: settings.count("limit") as usize,
-        })
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Params {
+        /// Which hosts are fair to each other.
+        pub hosts: Hosts = HOSTS.id(1),
+        /// Queues for flows.
+        pub flows: usize = FLOWS.id(2),
+        /// The control law of each queue.
+        pub control: Control => [TARGET.id(3), INTERVAL.id(4), ECN.id(5)],
+        /// Maximum packets held.
+        pub limit: usize = LIMIT.id(6),
     }
 }
 
 /// Counters of the queues.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
-    longest_flow: u64,
     blue: u64,
     shared: u64,
     control: codel::Stats,
@@ -156,11 +133,12 @@ struct Flow {
     shared: bool,
 }
 
-/// The queues, their hosts, and the queues that wait for a turn, by start tag.
+/// Flow queues, fair between hosts first.
+pub(crate) type HostFair = FairQueue<ByHost>;
+
+/// The states of the queues, their hosts, and the queues that wait for a turn, by start tag.
 #[derive(Debug)]
-pub struct HostFair {
-    params: Params,
-    bins: Bins,
+pub(crate) struct ByHost {
     sets: Sets,
     flows: Box<[Flow]>,
     /// Sending and receiving hosts.
@@ -173,31 +151,14 @@ pub struct HostFair {
     stats: Stats,
 }
 
-impl HostFair {
-    /// Empty queues. All memory that they will ever use is allocated now.
-    pub fn new(params: Params, stream: Stream) -> Self {
-        Self {
-            bins: Bins::new(params.flows, params.limit, Measure::Bytes),
-            sets: Sets::new(params.flows),
-            flows: vec![Flow::default(); params.flows].into_boxed_slice(),
-            census: [(); 2].map(|()| Census::new(params.flows)),
-            waiting: BinaryHeap::with_capacity(params.flows),
-            params,
-            busy: 0,
-            clock: Clock::default(),
-            bytes_max: 0,
-            stream,
-            stats: Stats::default(),
-        }
-    }
-
+impl ByHost {
     /// The queue of a packet with this flow hash.
-    fn place(&mut self, hash: u64, now: Instant) -> usize {
+    fn queue(&mut self, queues: &Queues<Params>, hash: u64, now: Instant) -> usize {
         let first = self.sets.first(hash);
-        let step = self.params.control.target;
+        let step = queues.params.control.target;
         let found = self.sets.find(hash, |at| {
             let flow = &self.flows[at];
-            !flow.waits && self.bins.is_empty(at) && flow.blue.rests(step, now)
+            !flow.waits && queues.bins.is_empty(at) && flow.blue.rests(step, now)
         });
         match found {
             Place::Own(at) => at,
@@ -217,20 +178,6 @@ impl HostFair {
                 at
             }
         }
-    }
-
-    /// Handles a packet that arrives at this queue, which does not wait for a turn yet.
-    fn enter(&mut self, cx: &Cx<'_>, packet: &Packet, bin: usize) {
-        let mut hosts = [None; 2];
-        for (end, kind) in self.params.hosts.kinds().into_iter().enumerate() {
-            hosts[end] = kind.map(|kind| self.census[end].enter(cx.keys.hash(packet, kind)));
-        }
-        let flow = &mut self.flows[bin];
-        flow.hosts = hosts;
-        flow.blue.resume(self.params.control.target, cx.now);
-        flow.waits = true;
-        self.clock.arrive(&mut flow.tag);
-        self.waiting.push(Reverse((flow.tag, bin as u32)));
     }
 
     /// Handles a queue that was found empty at its turn.
@@ -269,21 +216,22 @@ impl HostFair {
     }
 
     /// Takes the next packet; `take` takes it from the queue that has the turn.
-    fn next(
+    #[inline]
+    fn step(
         &mut self,
+        queues: &mut Queues<Params>,
         now: Instant,
-        mut take: impl FnMut(&mut Self, usize) -> Option<Packet>,
+        mut take: impl FnMut(&mut Self, &mut Queues<Params>, usize) -> Option<Packet>,
     ) -> Option<Packet> {
         // Each step takes a packet, or finds an empty queue, which then leaves.
         while let Some(&Reverse((_, bin))) = self.waiting.peek() {
             let bin = bin as usize;
-            let Some(packet) = take(self, bin) else {
+            let Some(packet) = take(self, queues, bin) else {
                 self.waiting.pop();
                 self.leave(bin, now);
                 continue;
             };
-            let still = !self.bins.is_empty(bin);
-            if still {
+            if !queues.bins.is_empty(bin) {
                 self.set_busy(bin, true);
             }
             let cost = ByteCost::of_weight(1).times(self.load(bin));
@@ -297,23 +245,20 @@ impl HostFair {
         None
     }
 
-    /// Called when all queues are empty: forgets service beyond a share.
-    fn settle(&mut self, now: Instant) {
-        while let Some(Reverse((_, bin))) = self.waiting.pop() {
-            self.leave(bin as usize, now);
-        }
-        self.clock.idle();
-    }
-
     /// Takes the next packet that CoDel and BLUE let pass from a queue.
-    fn judged(&mut self, cx: &mut Cx<'_>, bin: usize) -> Option<Packet> {
+    fn judged(
+        &mut self,
+        queues: &mut Queues<Params>,
+        cx: &mut Cx<'_>,
+        bin: usize,
+    ) -> Option<Packet> {
         let mut drops = 0;
         loop {
             let packet = codel::dequeue(
                 &mut self.flows[bin].codel,
-                &self.params.control,
+                &queues.params.control,
                 cx,
-                &mut One(&mut self.bins, bin),
+                &mut One(&mut queues.bins, bin),
                 self.bytes_max,
                 &mut self.stats.control,
             )?;
@@ -321,7 +266,7 @@ impl HostFair {
                 return Some(packet);
             };
             let chosen = chance.happens(self.stream.next_u64());
-            if !chosen || self.bins.is_empty(bin) || drops == BLUE_DROPS_MAX {
+            if !chosen || queues.bins.is_empty(bin) || drops == BLUE_DROPS_MAX {
                 return Some(packet);
             }
             drops += 1;
@@ -329,107 +274,123 @@ impl HostFair {
             cx.fates.discard(packet, Reason::Congestion);
         }
     }
-
-    fn next_unjudged(&mut self, now: Instant) -> Option<Packet> {
-        match self.bins.pop_aside() {
-            Some(packet) => Some(packet),
-            None => self.next(now, |this, bin| this.bins.pop(bin)),
-        }
-    }
-
-    /// Drops the packet at the head of the longest queue; returns that queue and the drop.
-    fn make_room(&mut self, cx: &mut Cx<'_>) -> Option<(usize, Discarded)> {
-        let (bin, packet) = self.bins.pop_longest()?;
-        self.stats.longest_flow += 1;
-        let step = self.params.control.target;
-        self.flows[bin].blue.overflow(step, cx.now);
-        Some((bin, cx.fates.discard(packet, Reason::LongestFlow)))
-    }
-
-    /// Applies other parameters; keeps the state.
-    fn change(&mut self, params: Params, now: Instant) {
-        if (params.hosts, params.flows) != (self.params.hosts, self.params.flows) {
-            let order = std::iter::from_fn(|| self.next_unjudged(now)).collect();
-            self.bins.renew(params.flows, order);
-            self.sets = Sets::new(params.flows);
-            self.flows = vec![Flow::default(); params.flows].into_boxed_slice();
-            self.census = [(); 2].map(|()| Census::new(params.flows));
-            self.waiting = BinaryHeap::with_capacity(params.flows);
-        }
-        self.bins.reserve(params.limit);
-        self.params = params;
-    }
 }
 
-impl Discipline for HostFair {
-    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
-        self.bytes_max = self.bytes_max.max(packet.bytes());
-        if self.bins.held().packets == 0 {
-            self.settle(cx.now);
-        }
-        let bin = self.place(cx.keys.hash(&packet, KeyKind::Flow), cx.now);
-        let alone = self.bins.is_empty(bin);
-        if !self.flows[bin].waits {
-            self.enter(cx, &packet, bin);
-        } else if alone {
-            self.set_busy(bin, true); // the flow sends again before its turn
-        }
-        self.bins.push(bin, packet);
-        if self.bins.held().packets <= self.params.limit as u64 {
-            return Admission::Queued;
-        }
-        match self.make_room(cx) {
-            Some((victim, ended)) if alone && victim == bin => Admission::Refused(ended),
-            _ => Admission::Queued,
+impl Sharing for ByHost {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn check(params: &Params) -> Result<(), SettingError> {
+        params.control.check()
+    }
+
+    fn layout(params: &Params) -> Layout {
+        Layout {
+            bins: params.flows,
+            key: Some(KeyKind::Flow),
+            limit: params.limit,
         }
     }
 
-    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        if let Some(packet) = self.bins.pop_aside() {
-            return Some(packet);
-        }
-        self.next(cx.now, |this, bin| this.judged(cx, bin))
+    fn moves(old: &Params, new: &Params) -> bool {
+        old.hosts != new.hosts
     }
 
-    fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
-        let bin = self.sets.first(cx.keys.hash(packet, KeyKind::Flow));
-        self.bins.touch(bin);
+    fn new(_params: &Params, _now: Instant, streams: &Streams) -> Self {
+        Self {
+            sets: Sets::new(0),
+            flows: Box::new([]),
+            census: [(); 2].map(|()| Census::new(0)),
+            waiting: BinaryHeap::new(),
+            busy: 0,
+            clock: Clock::default(),
+            bytes_max: 0,
+            stream: streams.stream(MANUAL.name),
+            stats: Stats::default(),
+        }
+    }
+
+    fn renew(&mut self, bins: usize) {
+        self.sets = Sets::new(bins);
+        self.flows = vec![Flow::default(); bins].into_boxed_slice();
+        self.census = [(); 2].map(|()| Census::new(bins));
+        self.waiting = BinaryHeap::with_capacity(bins);
+    }
+
+    /// The first bin of the flow's set.
+    fn find(&self, _queues: &Queues<Params>, cx: &Cx<'_>, packet: &Packet) -> Option<usize> {
+        Some(self.sets.first(cx.keys.hash(packet, KeyKind::Flow)))
+    }
+
+    fn touch(&self, bin: usize) {
         std::hint::black_box(self.flows[bin].waits);
     }
 
-    fn has_room(&self, _class: Class) -> bool {
-        !self.bins.is_full(self.params.limit)
+    /// Forgets service beyond a share.
+    fn settle(&mut self, now: Instant) {
+        while let Some(Reverse((_, bin))) = self.waiting.pop() {
+            self.leave(bin as usize, now);
+        }
+        self.clock.idle();
     }
 
-    fn ready(&self, _now: Instant) -> Ready {
-        self.bins.ready()
+    #[inline]
+    fn place(
+        &mut self,
+        queues: &mut Queues<Params>,
+        cx: &mut Cx<'_>,
+        packet: &mut Packet,
+    ) -> Option<usize> {
+        let hash = cx.keys.hash(packet, KeyKind::Flow);
+        Some(self.queue(queues, hash, cx.now))
     }
 
-    fn backlog(&self) -> Tally {
-        self.bins.held()
+    #[inline]
+    fn enter(&mut self, queues: &Queues<Params>, cx: &Cx<'_>, packet: &Packet, bin: usize) {
+        self.bytes_max = self.bytes_max.max(packet.bytes());
+        if self.flows[bin].waits {
+            if queues.bins.is_empty(bin) {
+                self.set_busy(bin, true); // the flow sends again before its turn
+            }
+            return;
+        }
+        let mut hosts = [None; 2];
+        for (end, kind) in queues.params.hosts.kinds().into_iter().enumerate() {
+            hosts[end] = kind.map(|kind| self.census[end].enter(cx.keys.hash(packet, kind)));
+        }
+        let flow = &mut self.flows[bin];
+        flow.hosts = hosts;
+        flow.blue.resume(queues.params.control.target, cx.now);
+        flow.waits = true;
+        self.clock.arrive(&mut flow.tag);
+        self.waiting.push(Reverse((flow.tag, bin as u32)));
     }
 
-    fn state_bytes(&self) -> usize {
+    fn overflow(&mut self, params: &Params, bin: usize, now: Instant) {
+        self.flows[bin].blue.overflow(params.control.target, now);
+    }
+
+    fn next(&mut self, queues: &mut Queues<Params>, now: Instant) -> Option<Packet> {
+        self.step(queues, now, |_, queues, bin| queues.bins.pop(bin))
+    }
+
+    #[inline]
+    fn dequeue(&mut self, queues: &mut Queues<Params>, cx: &mut Cx<'_>) -> Option<Packet> {
+        self.step(queues, cx.now, |this, queues, bin| {
+            this.judged(queues, cx, bin)
+        })
+    }
+
+    fn heap_bytes(&self, _params: &Params) -> usize {
         let census = self.census.iter().map(Census::state_bytes);
-        size_of_val(self)
-            + self.bins.state_bytes()
-            + self.sets.state_bytes()
+        self.sets.state_bytes()
             + size_of_val(&*self.flows)
             + census.sum::<usize>()
             + self.waiting.capacity() * size_of::<Reverse<(Tag, u32)>>()
     }
 
-    fn reconfigure(&mut self, settings: &Settings, now: Instant) {
-        self.change(accepted(Params::new(settings)), now);
-    }
-
-    fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
-        // The AQM is not applied, so the time does not matter: the discipline is being removed.
-        std::iter::from_fn(|| self.next_unjudged(Instant::ZERO)).for_each(out);
-    }
-
-    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
-        report("longest_flow", self.stats.longest_flow);
+    fn inspect(&self, queues: &Queues<Params>, report: &mut dyn FnMut(&'static str, u64)) {
+        report("longest_flow", queues.longest_flow);
         report("dropped", self.stats.control.dropped);
         report("marked", self.stats.control.marked);
         report("blue", self.stats.blue);
@@ -438,37 +399,34 @@ impl Discipline for HostFair {
         report("busy", self.busy);
     }
 
-    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
-        let service = |bin| Service::of_busier(self.loads(bin));
-        self.bins.waiting(Some(KeyKind::Flow), service, report);
+    fn service(&self, bin: usize) -> Service {
+        Service::of_busier(self.loads(bin))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::{Rig, gauge};
+    use crate::contract::Configured;
+    use crate::rig::{self, Rig, built, gauge};
     use proptest::prelude::*;
     use std::collections::{BTreeMap, VecDeque};
-    use weir_base::setting::Scalar;
-    use weir_base::{Span, Streams};
+    use weir_base::Span;
     use weir_packet::{FlowKey, Slot};
 
     /// A discipline that is fair by these hosts, with parameters at which CoDel never drops.
     fn host_fair(hosts: &str, limit: usize) -> HostFair {
-        let text = |text: &str| Scalar::Text(text.into());
         let given = [
-            ("hosts", text(hosts)),
-            ("flows", text("64")),
-            ("target", text("1 s")),
-            ("interval", text("2 s")),
+            ("hosts", hosts),
+            ("flows", "64"),
+            ("target", "1 s"),
+            ("interval", "2 s"),
         ];
-        let given = given.iter().map(|(name, scalar)| (*name, scalar));
         let params = Params {
             limit,
-            ..Params::new(&Settings::check(MANUAL.parameters, given).unwrap()).unwrap()
+            ..rig::params::<HostFair>(&given).unwrap()
         };
-        HostFair::new(params, Streams::new(1).stream("host_fair"))
+        built(params)
     }
 
     /// Flows from and to these hosts, each from a different port.
@@ -549,7 +507,7 @@ mod tests {
         // packets at the head.
         let mut rig = rig(&[(1, 5), (2, 5)]);
         let mut fair = host_fair("source", 100);
-        fair.params.control = Control {
+        fair.queues.params.control = Control {
             target: Span::from_millis(5),
             interval: Span::from_millis(100),
             ecn: true,
@@ -571,8 +529,9 @@ mod tests {
         assert_eq!(quiet + flood, 2000);
         assert!(gauge(&fair, "blue") > 1000);
         assert!(
-            fair.bins
-                .tally(fair.waiting.peek().unwrap().0.1 as usize)
+            fair.queues
+                .bins
+                .tally(fair.sharing.waiting.peek().unwrap().0.1 as usize)
                 .packets
                 <= 100
         );
@@ -586,7 +545,7 @@ mod tests {
         let mut fair = host_fair("source", 100);
         let params = Params {
             flows: 2,
-            ..fair.params.clone()
+            ..fair.queues.params.clone()
         };
         fair.change(params, rig.now);
         let mut last = [None; 3];
@@ -687,7 +646,7 @@ mod tests {
                     let id = rig.next_id();
                     rig.offer(&mut fair, flow, bytes);
                     let hash = rig.keys.hash_key(rig.keys.key_at(Slot(flow as u32)));
-                    let Place::Own(bin) = fair.sets.find(hash, |_| false) else {
+                    let Place::Own(bin) = fair.sharing.sets.find(hash, |_| false) else {
                         unreachable!("six flows need share no queue")
                     };
                     reference.enqueue(flow, [hosts[flow].into(), bin], id, bytes.into());

@@ -1,9 +1,10 @@
 //! The definition of a host, and the number of busy queues of each.
 
-use weir_base::setting::{Kind, Parameter, Settings};
+use weir_base::setting::{Kind, Parameter, Setting};
 use weir_packet::KeyKind;
 
 use crate::fair::sets::{Place, Sets};
+use crate::params::{Value, place};
 
 /// The `hosts` parameter.
 pub(crate) const HOSTS: Parameter = Parameter::new(
@@ -27,15 +28,6 @@ impl Hosts {
         "destination_prefix",
     ];
 
-    /// From checked settings.
-    pub(crate) fn new(settings: &Settings) -> Self {
-        let word = settings.word(HOSTS.name);
-        match Self::WORDS.iter().position(|w| *w == word) {
-            Some(place) => Self(place),
-            None => unreachable!("{word} is one of the words of `hosts`"),
-        }
-    }
-
     /// The parts of a flow key that identify sending and receiving hosts; `None` if they do not matter.
     pub(crate) fn kinds(self) -> [Option<KeyKind>; 2] {
         let (source, destination) = match self.0 {
@@ -47,6 +39,12 @@ impl Hosts {
             1 => [Some(source), None],
             _ => [None, Some(destination)],
         }
+    }
+}
+
+impl Value for Hosts {
+    fn of(setting: &Setting) -> Result<Self, String> {
+        place(setting, Self::WORDS).map(Self)
     }
 }
 

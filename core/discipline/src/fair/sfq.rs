@@ -12,14 +12,15 @@ use std::collections::VecDeque;
 
 use rand::Rng;
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::{Kind, Parameter, Settings};
-use weir_base::{Instant, Span, Stream, Tally};
-use weir_packet::{Class, KeyKind, Packet, Reason};
+use weir_base::setting::{Kind, Parameter};
+use weir_base::{Instant, Span, Stream, Streams};
+use weir_packet::{KeyKind, Packet};
 
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
+use crate::contract::{Cx, Manual};
+use crate::fair::fair_queue::{FairQueue, Layout, Queues, Sharing};
 use crate::fifo::LIMIT;
-use crate::parts::bins::{BUCKETS, Bins, KEY, Measure, QUANTUM, key_kind};
-use crate::waiting::{Service, Waiting};
+use crate::params::{Parameters, params};
+use crate::parts::bins::{BUCKETS, Bins, KEY, Measure, QUANTUM};
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -50,14 +51,7 @@ change of `key` or `buckets` the queued packets leave before all others, so that
 An attacker with one flow gets one share; with as many flows as queues, nearly everything. It cannot aim at
 a queue, because the hash is keyed, so `perturb` is not needed against attackers, but only against bad
 luck.",
-    parameters: &[
-        KEY.id(1), BUCKETS.id(2),
-        Parameter::new("depth", Kind::Count(1, 1_000_000), "127 packets", "maximum packets in one queue").id(3),
-        QUANTUM.id(4),
-        Parameter::new("perturb", Kind::Span(Span::ZERO, Span::from_secs(86_400)), "0 s",
-            "interval at which flows are rehashed; 0 s: never").id(5),
-        LIMIT.id(6),
-    ],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::counter(101, "full", Unit::Packets, "packets dropped because their queue was at its depth"),
         Gauge::counter(102, "longest_flow", Unit::Packets, "packets dropped from the longest queue to make room"),
@@ -66,48 +60,24 @@ luck.",
     ],
 };
 
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings).limit),
-    build: |settings, now, streams| {
-        Box::new(Sfq::new(
-            Params::new(settings),
-            now,
-            streams.stream(MANUAL.name),
-        ))
-    },
-};
-
-/// Parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// The part of a flow key that identifies a flow.
-    pub key: KeyKind,
-    /// Queues that flows are hashed to.
-    pub buckets: usize,
-    /// Maximum packets in one queue.
-    pub depth: u64,
-    /// Bytes that a queue may send in one round.
-    pub quantum_bytes: u64,
-    /// Interval at which flows are rehashed; zero for never.
-    pub perturb: Span,
-    /// Maximum packets held.
-    pub limit: usize,
-}
-
-impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Self {
-        Self {
-            key: key_kind(settings),
-            buckets: settings.count("buckets") as usize,
-            depth: settings.count("depth"),
-            quantum_bytes: settings.bytes("quantum"),
-            perturb: settings.span("perturb"),
-            limit: settings.count("limit") as usize,
-        }
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Params {
+        /// The part of a flow key that identifies a flow.
+        pub key: KeyKind = KEY.id(1),
+        /// Queues that flows are hashed to.
+        pub buckets: usize = BUCKETS.id(2),
+        /// Maximum packets in one queue.
+        pub depth: u64 = Parameter::new("depth", Kind::Count(1, 1_000_000), "127 packets",
+            "maximum packets in one queue").id(3),
+        /// Bytes that a queue may send in one round.
+        pub quantum_bytes: u64 = QUANTUM.id(4),
+        /// Interval at which flows are rehashed; zero for never.
+        pub perturb: Span = Parameter::new("perturb", Kind::Span(Span::ZERO, Span::from_secs(86_400)), "0 s",
+            "interval at which flows are rehashed; 0 s: never").id(5),
+        /// Maximum packets held.
+        pub limit: usize = LIMIT.id(6),
     }
 }
 
@@ -115,7 +85,6 @@ impl Params {
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
     full: u64,
-    longest_flow: u64,
     perturbations: u64,
 }
 
@@ -149,11 +118,12 @@ impl Salt {
     }
 }
 
-/// The queues and their round.
+/// Stochastic fairness queueing.
+pub(crate) type Sfq = FairQueue<Salted>;
+
+/// The shares of the queues, their round, and the salt of the hash.
 #[derive(Debug)]
-pub struct Sfq {
-    params: Params,
-    bins: Bins,
+pub(crate) struct Salted {
     shares: Vec<Share>,
     round: VecDeque<u32>,
     stream: Stream,
@@ -162,38 +132,20 @@ pub struct Sfq {
     stats: Stats,
 }
 
-impl Sfq {
-    /// Empty queues. All memory that they will ever use is allocated now.
-    pub fn new(params: Params, now: Instant, mut stream: Stream) -> Self {
-        Self {
-            bins: Bins::new(params.buckets, params.limit, Measure::Packets),
-            shares: vec![Share::default(); params.buckets],
-            round: VecDeque::with_capacity(params.buckets),
-            salt: Salt::draw(&mut stream),
-            stream,
-            perturb_at: now + params.perturb,
-            params,
-            stats: Stats::default(),
-        }
-    }
-
-    fn bin(&self, cx: &Cx<'_>, packet: &Packet) -> usize {
-        let hash = cx.keys.hash(packet, self.params.key);
-        self.bins.bin(self.salt.mix(hash))
-    }
-
-    fn perturb(&mut self, cx: &Cx<'_>) {
+impl Salted {
+    fn perturb(&mut self, queues: &mut Queues<Params>, cx: &Cx<'_>) {
         self.stats.perturbations += 1;
         self.salt = Salt::draw(&mut self.stream);
-        self.perturb_at = cx.now + self.params.perturb;
-        let (salt, key, bins) = (self.salt, self.params.key, self.bins.count());
-        self.bins
+        self.perturb_at = cx.now + queues.params.perturb;
+        let (salt, key, bins) = (self.salt, queues.params.key, queues.bins.count());
+        queues
+            .bins
             .rehash(|packet| Bins::place(salt.mix(cx.keys.hash(packet, key)), bins));
         self.round.clear();
         for (bin, share) in self.shares.iter_mut().enumerate() {
-            let active = !self.bins.is_empty(bin);
+            let active = !queues.bins.is_empty(bin);
             *share = Share {
-                allotment: self.params.quantum_bytes as i64,
+                allotment: queues.params.quantum_bytes as i64,
                 active,
             };
             if active {
@@ -201,24 +153,98 @@ impl Sfq {
             }
         }
     }
+}
 
-    fn next(&mut self) -> Option<Packet> {
-        if let Some(packet) = self.bins.pop_aside() {
-            return Some(packet);
+impl Sharing for Salted {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+    const MEASURE: Measure = Measure::Packets;
+
+    fn layout(params: &Params) -> Layout {
+        Layout {
+            bins: params.buckets,
+            key: Some(params.key),
+            limit: params.limit,
         }
+    }
+
+    fn new(params: &Params, now: Instant, streams: &Streams) -> Self {
+        let mut stream = streams.stream(MANUAL.name);
+        Self {
+            shares: Vec::new(),
+            round: VecDeque::new(),
+            salt: Salt::draw(&mut stream),
+            stream,
+            perturb_at: now + params.perturb,
+            stats: Stats::default(),
+        }
+    }
+
+    fn renew(&mut self, bins: usize) {
+        self.shares = vec![Share::default(); bins];
+        self.round = VecDeque::with_capacity(bins);
+    }
+
+    #[inline]
+    fn find(&self, queues: &Queues<Params>, cx: &Cx<'_>, packet: &Packet) -> Option<usize> {
+        let hash = cx.keys.hash(packet, queues.params.key);
+        Some(queues.bins.bin(self.salt.mix(hash)))
+    }
+
+    fn touch(&self, bin: usize) {
+        std::hint::black_box(self.shares[bin].active);
+    }
+
+    fn change(&mut self, old: &Params, new: &Params, now: Instant) {
+        if new.perturb != old.perturb {
+            self.perturb_at = now + new.perturb;
+        }
+    }
+
+    #[inline]
+    fn place(
+        &mut self,
+        queues: &mut Queues<Params>,
+        cx: &mut Cx<'_>,
+        packet: &mut Packet,
+    ) -> Option<usize> {
+        // While no packet is held, the timer is off, so that an idle queue causes no wake-ups.
+        if queues.params.perturb != Span::ZERO && self.perturb_at <= cx.now {
+            self.perturb(queues, cx);
+        }
+        let bin = self.find(queues, cx, packet)?;
+        let full = queues.bins.tally(bin).packets >= queues.params.depth;
+        self.stats.full += u64::from(full);
+        (!full).then_some(bin)
+    }
+
+    #[inline]
+    fn enter(&mut self, queues: &Queues<Params>, _cx: &Cx<'_>, _packet: &Packet, bin: usize) {
+        let share = &mut self.shares[bin];
+        if !share.active {
+            *share = Share {
+                allotment: queues.params.quantum_bytes as i64,
+                active: true,
+            };
+            self.round.push_back(bin as u32);
+        }
+    }
+
+    #[inline]
+    fn next(&mut self, queues: &mut Queues<Params>, _now: Instant) -> Option<Packet> {
         // Each step ends a turn; a packet costs at most (its length / quantum) turns of its queue.
         while let Some(&bin) = self.round.front() {
             let share = &mut self.shares[bin as usize];
-            if share.allotment <= 0 && !self.bins.is_empty(bin as usize) {
-                share.allotment += self.params.quantum_bytes as i64;
+            if share.allotment <= 0 && !queues.bins.is_empty(bin as usize) {
+                share.allotment += queues.params.quantum_bytes as i64;
                 self.round.rotate_left(1);
                 continue;
             }
-            let packet = self.bins.pop(bin as usize);
+            let packet = queues.bins.pop(bin as usize);
             if let Some(packet) = &packet {
                 share.allotment -= packet.bytes() as i64;
             }
-            if self.bins.is_empty(bin as usize) {
+            if queues.bins.is_empty(bin as usize) {
                 share.active = false;
                 self.round.pop_front();
             }
@@ -229,120 +255,45 @@ impl Sfq {
         None
     }
 
-    /// Applies other parameters; keeps the state.
-    fn change(&mut self, params: Params, now: Instant) {
-        if (params.key, params.buckets) != (self.params.key, self.params.buckets) {
-            let order = std::iter::from_fn(|| self.next()).collect();
-            self.bins.renew(params.buckets, order);
-            self.shares = vec![Share::default(); params.buckets];
-            self.round = VecDeque::with_capacity(params.buckets);
-        }
-        if params.perturb != self.params.perturb {
-            self.perturb_at = now + params.perturb;
-        }
-        self.bins.reserve(params.limit);
-        self.params = params;
-    }
-}
-
-impl Discipline for Sfq {
-    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
-        // While no packet is held, the timer is off, so that an idle queue causes no wake-ups.
-        if self.params.perturb != Span::ZERO && self.perturb_at <= cx.now {
-            self.perturb(cx);
-        }
-        let bin = self.bin(cx, &packet);
-        if self.bins.tally(bin).packets >= self.params.depth {
-            self.stats.full += 1;
-            return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
-        }
-        let full = self.bins.is_full(self.params.limit);
-        self.stats.longest_flow += u64::from(full);
-        let share = &mut self.shares[bin];
-        if !share.active {
-            *share = Share {
-                allotment: self.params.quantum_bytes as i64,
-                active: true,
-            };
-            self.round.push_back(bin as u32);
-        }
-        self.bins.admit(cx, bin, packet, self.params.limit)
-    }
-
-    fn dequeue(&mut self, _cx: &mut Cx<'_>) -> Option<Packet> {
-        self.next()
-    }
-
-    fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
-        let bin = self.bin(cx, packet);
-        self.bins.touch(bin);
-        std::hint::black_box(self.shares[bin].active);
-    }
-
-    fn has_room(&self, _class: Class) -> bool {
+    fn has_room(queues: &Queues<Params>) -> bool {
         // The queue of a packet is not known in advance, so no queue may be at its depth.
-        let deepest = self
-            .bins
-            .longest()
-            .map_or(0, |bin| self.bins.tally(bin).packets);
-        self.bins.held().packets < self.params.limit as u64 && deepest < self.params.depth
+        let longest = queues.bins.longest();
+        let deepest = longest.map_or(0, |bin| queues.bins.tally(bin).packets);
+        !queues.bins.is_full() && deepest < queues.params.depth
     }
 
-    fn ready(&self, _now: Instant) -> Ready {
-        self.bins.ready()
-    }
-
-    fn backlog(&self) -> Tally {
-        self.bins.held()
-    }
-
-    fn state_bytes(&self) -> usize {
-        size_of_val(self)
-            + self.bins.state_bytes()
-            + self.shares.capacity() * size_of::<Share>()
-            + self.round.capacity() * size_of::<u32>()
-    }
-
-    fn reconfigure(&mut self, settings: &Settings, now: Instant) {
-        self.change(Params::new(settings), now);
-    }
-
-    fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
-        std::iter::from_fn(|| self.next()).for_each(out);
-    }
-
-    fn timeout(&self) -> Option<Instant> {
-        let wanted = self.params.perturb != Span::ZERO && self.bins.held().packets > 0;
+    fn timeout(&self, queues: &Queues<Params>) -> Option<Instant> {
+        let wanted = queues.params.perturb != Span::ZERO && queues.bins.held().packets > 0;
         wanted.then_some(self.perturb_at)
     }
 
-    fn on_timeout(&mut self, cx: &mut Cx<'_>) {
-        if self.timeout().is_some_and(|due| due <= cx.now) {
-            self.perturb(cx);
+    fn on_timeout(&mut self, queues: &mut Queues<Params>, cx: &mut Cx<'_>) {
+        if self.timeout(queues).is_some_and(|due| due <= cx.now) {
+            self.perturb(queues, cx);
         }
     }
 
-    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
-        report("full", self.stats.full);
-        report("longest_flow", self.stats.longest_flow);
-        report("perturbations", self.stats.perturbations);
-        report("active", self.round.len() as u64);
+    fn heap_bytes(&self, _params: &Params) -> usize {
+        self.shares.capacity() * size_of::<Share>() + self.round.capacity() * size_of::<u32>()
     }
 
-    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
-        let key = Some(self.params.key);
-        self.bins.waiting(key, |_| Service::EVEN, report);
+    fn inspect(&self, queues: &Queues<Params>, report: &mut dyn FnMut(&'static str, u64)) {
+        report("full", self.stats.full);
+        report("longest_flow", queues.longest_flow);
+        report("perturbations", self.stats.perturbations);
+        report("active", self.round.len() as u64);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::{Rig, gauge};
-    use weir_base::Streams;
+    use crate::contract::{Admission, Discipline};
+    use crate::rig::{Rig, built, gauge};
+    use weir_packet::Reason;
 
     fn sfq(params: Params) -> Sfq {
-        Sfq::new(params, Instant::ZERO, Streams::new(1).stream("sfq"))
+        built(params)
     }
 
     fn params() -> Params {
@@ -400,7 +351,10 @@ mod tests {
         assert_eq!(sfq.timeout(), None);
         let together = |sfq: &Sfq, rig: &mut Rig| {
             let packets: Vec<_> = (0..40).map(|flow| rig.packet(flow, 100)).collect();
-            let bins: Vec<_> = packets.iter().map(|p| sfq.bin(&rig.cx(), p)).collect();
+            let bins: Vec<_> = packets
+                .iter()
+                .map(|p| sfq.sharing.find(&sfq.queues, &rig.cx(), p))
+                .collect();
             let pairs = (0..40).flat_map(|a| (0..a).map(move |b| (a, b)));
             let pairs: Vec<_> = pairs.filter(|(a, b)| bins[*a] == bins[*b]).collect();
             pairs

@@ -10,7 +10,7 @@
 //!
 //! Source: Goyal, Vin, Cheng, "Start-time Fair Queuing", IEEE/ACM Transactions on Networking,
 //! October 1997, section II. `Clock` and `Tag` are the algorithm for any number of queues;
-//! [`Stfq`] is the discipline over hashed flows.
+//! `Stfq` is the discipline over hashed flows.
 //!
 //! A packet needs no tag of its own. A packet that arrives at a non-empty queue starts at the finish of
 //! the packet before it, because the virtual time is never beyond the start of a queued packet. So each
@@ -21,14 +21,14 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::Settings;
-use weir_base::{Instant, Tally};
-use weir_packet::{Class, KeyKind, Packet};
+use weir_base::{Instant, Streams};
+use weir_packet::{KeyKind, Packet};
 
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
+use crate::contract::{Cx, Manual};
+use crate::fair::fair_queue::{FairQueue, Layout, Queues, Sharing};
 use crate::fifo::LIMIT;
-use crate::parts::bins::{BUCKETS, Bins, KEY, Measure, key_kind};
-use crate::waiting::{Service, Waiting};
+use crate::params::{Parameters, params};
+use crate::parts::bins::{BUCKETS, KEY};
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -58,19 +58,11 @@ leave before all others, so that a flow stays in order.
 
 An attacker with one flow gets one share; with as many flows as queues, nearly everything. It cannot aim at
 a queue: the hash is keyed.",
-    parameters: &[KEY.id(1), BUCKETS.id(2), LIMIT.id(3)],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::counter(101, "longest_flow", Unit::Packets, "packets dropped from the longest queue to make room"),
         Gauge::level(102, "active", Unit::One, "queues that hold packets, or were emptied to make room"),
     ],
-};
-
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings).limit),
-    build: |settings, _, _| Box::new(Stfq::new(Params::new(settings))),
 };
 
 /// Cost of a byte at weight 1. Dividing it by a weight of up to 1000 loses less than a millionth.
@@ -126,32 +118,17 @@ impl Clock {
     }
 }
 
-/// Parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// The part of a flow key that identifies a flow.
-    pub key: KeyKind,
-    /// Queues that flows are hashed to.
-    pub buckets: usize,
-    /// Maximum packets held.
-    pub limit: usize,
-}
-
-impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Self {
-        Self {
-            key: key_kind(settings),
-            buckets: settings.count("buckets") as usize,
-            limit: settings.count("limit") as usize,
-        }
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Params {
+        /// The part of a flow key that identifies a flow.
+        pub key: KeyKind = KEY.id(1),
+        /// Queues that flows are hashed to.
+        pub buckets: usize = BUCKETS.id(2),
+        /// Maximum packets held.
+        pub limit: usize = LIMIT.id(3),
     }
-}
-
-/// Counters of the queues.
-#[derive(Clone, Copy, Debug, Default)]
-struct Stats {
-    longest_flow: u64,
 }
 
 /// One queue's place in virtual time.
@@ -162,45 +139,73 @@ struct Place {
     waits: bool,
 }
 
-/// The queues, and the non-empty queues by start tag.
-#[derive(Debug)]
-pub struct Stfq {
-    params: Params,
-    bins: Bins,
+/// Start-time fair queueing over hashed queues.
+pub(crate) type Stfq = FairQueue<ByTag>;
+
+/// The places of the queues, and the non-empty queues by start tag.
+#[derive(Debug, Default)]
+pub(crate) struct ByTag {
     places: Vec<Place>,
     waiting: BinaryHeap<Reverse<(Tag, u32)>>,
     clock: Clock,
-    stats: Stats,
 }
 
-impl Stfq {
-    /// Empty queues. All memory that they will ever use is allocated now.
-    pub fn new(params: Params) -> Self {
-        Self {
-            bins: Bins::new(params.buckets, params.limit, Measure::Bytes),
-            places: vec![Place::default(); params.buckets],
-            waiting: BinaryHeap::with_capacity(params.buckets),
-            clock: Clock::default(),
-            params,
-            stats: Stats::default(),
+impl Sharing for ByTag {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn layout(params: &Params) -> Layout {
+        Layout {
+            bins: params.buckets,
+            key: Some(params.key),
+            limit: params.limit,
         }
     }
 
-    fn next(&mut self) -> Option<Packet> {
-        if let Some(packet) = self.bins.pop_aside() {
-            return Some(packet);
+    fn new(_params: &Params, _now: Instant, _streams: &Streams) -> Self {
+        Self::default()
+    }
+
+    fn renew(&mut self, bins: usize) {
+        self.places = vec![Place::default(); bins];
+        self.waiting = BinaryHeap::with_capacity(bins);
+    }
+
+    fn touch(&self, bin: usize) {
+        std::hint::black_box(self.places[bin].waits);
+    }
+
+    /// Queues that were emptied to make room lose their turns.
+    fn settle(&mut self, _now: Instant) {
+        for Reverse((_, bin)) in self.waiting.drain() {
+            self.places[bin as usize].waits = false;
         }
+        self.clock.idle();
+    }
+
+    #[inline]
+    fn enter(&mut self, _queues: &Queues<Params>, _cx: &Cx<'_>, _packet: &Packet, bin: usize) {
+        let place = &mut self.places[bin];
+        if !place.waits {
+            place.waits = true;
+            self.clock.arrive(&mut place.tag);
+            self.waiting.push(Reverse((place.tag, bin as u32)));
+        }
+    }
+
+    #[inline]
+    fn next(&mut self, queues: &mut Queues<Params>, _now: Instant) -> Option<Packet> {
         while let Some(mut first) = self.waiting.peek_mut() {
             let Reverse((_, bin)) = *first;
             let place = &mut self.places[bin as usize];
-            let Some(packet) = self.bins.pop(bin as usize) else {
+            let Some(packet) = queues.bins.pop(bin as usize) else {
                 place.waits = false; // its last packet was dropped to make room
                 PeekMut::pop(first);
                 continue;
             };
             let cost = ByteCost::of_weight(1);
             self.clock.serve(&mut place.tag, cost, packet.bytes());
-            place.waits = !self.bins.is_empty(bin as usize);
+            place.waits = !queues.bins.is_empty(bin as usize);
             if place.waits {
                 *first = Reverse((place.tag, bin)); // moves down to its new place
             } else {
@@ -211,97 +216,22 @@ impl Stfq {
         None
     }
 
-    /// Called when nothing is held: the busy period is over, and queues that were emptied to make room lose
-    /// their turns.
-    fn settle(&mut self) {
-        for Reverse((_, bin)) in self.waiting.drain() {
-            self.places[bin as usize].waits = false;
-        }
-        self.clock.idle();
-    }
-
-    /// Applies other parameters; keeps the state.
-    fn change(&mut self, params: Params) {
-        if (params.key, params.buckets) != (self.params.key, self.params.buckets) {
-            let order = std::iter::from_fn(|| self.next()).collect();
-            self.bins.renew(params.buckets, order);
-            self.places = vec![Place::default(); params.buckets];
-            self.waiting = BinaryHeap::with_capacity(params.buckets);
-        }
-        self.bins.reserve(params.limit);
-        self.params = params;
-    }
-}
-
-impl Discipline for Stfq {
-    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
-        if self.bins.held().packets == 0 {
-            self.settle();
-        }
-        let bin = self.bins.bin(cx.keys.hash(&packet, self.params.key));
-        let full = self.bins.is_full(self.params.limit);
-        self.stats.longest_flow += u64::from(full);
-        let place = &mut self.places[bin];
-        if !place.waits {
-            place.waits = true;
-            self.clock.arrive(&mut place.tag);
-            self.waiting.push(Reverse((place.tag, bin as u32)));
-        }
-        self.bins.admit(cx, bin, packet, self.params.limit)
-    }
-
-    fn dequeue(&mut self, _cx: &mut Cx<'_>) -> Option<Packet> {
-        self.next()
-    }
-
-    fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
-        let bin = self.bins.bin(cx.keys.hash(packet, self.params.key));
-        self.bins.touch(bin);
-        std::hint::black_box(self.places[bin].waits);
-    }
-
-    fn has_room(&self, _class: Class) -> bool {
-        !self.bins.is_full(self.params.limit)
-    }
-
-    fn ready(&self, _now: Instant) -> Ready {
-        self.bins.ready()
-    }
-
-    fn backlog(&self) -> Tally {
-        self.bins.held()
-    }
-
-    fn state_bytes(&self) -> usize {
-        size_of_val(self)
-            + self.bins.state_bytes()
-            + self.places.capacity() * size_of::<Place>()
+    fn heap_bytes(&self, _params: &Params) -> usize {
+        self.places.capacity() * size_of::<Place>()
             + self.waiting.capacity() * size_of::<Reverse<(Tag, u32)>>()
     }
 
-    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
-        self.change(Params::new(settings));
-    }
-
-    fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
-        std::iter::from_fn(|| self.next()).for_each(out);
-    }
-
-    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
-        report("longest_flow", self.stats.longest_flow);
+    fn inspect(&self, queues: &Queues<Params>, report: &mut dyn FnMut(&'static str, u64)) {
+        report("longest_flow", queues.longest_flow);
         report("active", self.waiting.len() as u64);
-    }
-
-    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
-        let key = Some(self.params.key);
-        self.bins.waiting(key, |_| Service::EVEN, report);
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::rig::Rig;
+    use crate::contract::{Discipline, Ready};
+    use crate::rig::{Rig, built};
     use proptest::prelude::*;
 
     fn params() -> Params {
@@ -316,7 +246,7 @@ pub(crate) mod tests {
     fn order_by_hand() {
         // Flow 0: 300 B each, starts 0, 300, 600. Flow 1: 100 B each, starts 0, 100, 200, 300.
         let mut rig = Rig::apart(2, 64);
-        let mut stfq = Stfq::new(params());
+        let mut stfq: Stfq = built(params());
         for _ in 0..3 {
             rig.offer(&mut stfq, 0, 300);
         }
@@ -348,7 +278,7 @@ pub(crate) mod tests {
     fn a_flow_that_was_idle_has_no_credit() {
         // Flow 0 sends 9 of 10 packets; then flow 1 arrives: they alternate, and flow 1 does not catch up.
         let mut rig = Rig::apart(2, 64);
-        let mut stfq = Stfq::new(params());
+        let mut stfq: Stfq = built(params());
         for _ in 0..14 {
             rig.offer(&mut stfq, 0, 100);
         }
@@ -366,7 +296,7 @@ pub(crate) mod tests {
     fn a_busy_period_ends_without_a_question() {
         // Flow 0 sends ten packets and all leave. An hour later it alternates with flow 1.
         let mut rig = Rig::apart(2, 64);
-        let mut stfq = Stfq::new(params());
+        let mut stfq: Stfq = built(params());
         for _ in 0..10 {
             rig.offer(&mut stfq, 0, 1000);
         }
@@ -434,7 +364,7 @@ pub(crate) mod tests {
         #[test]
         fn schedules_as_the_paper(calls in prop::collection::vec((any::<bool>(), 0_usize..6, 1_u32..3000), 0..300)) {
             let mut rig = Rig::apart(6, 64);
-            let mut stfq = Stfq::new(params());
+            let mut stfq: Stfq = built(params());
             let mut reference = Reference::new(6);
             for (arrival, flow, bytes) in calls {
                 if arrival {

@@ -1,4 +1,4 @@
-//! Queues by flow hash in fixed memory: the common part of DRR, SFQ, STFQ and FQ-CoDel.
+//! Queues by flow hash in fixed memory, for fair queues.
 //!
 //! ```text
 //!              +-> bin 0   [ | | ]
@@ -14,11 +14,10 @@
 
 use std::hint::black_box;
 
-use weir_base::setting::{Kind, Parameter, Settings};
+use weir_base::setting::{Kind, Parameter};
 use weir_base::{Bytes, Tally};
-use weir_packet::{KeyKind, Packet, Reason};
+use weir_packet::{KeyKind, Packet};
 
-use crate::contract::{Admission, Cx, Ready};
 use crate::parts::chain::{Chain, Slab};
 use crate::parts::longest::Longest;
 use crate::waiting::{REPORTS_MAX, Service, Waiting};
@@ -30,15 +29,6 @@ pub(crate) const KEY: Parameter = Parameter::new(
     "flow",
     "what counts as one flow",
 );
-
-/// The value of the `key` parameter.
-pub(crate) fn key_kind(settings: &Settings) -> KeyKind {
-    let word = settings.word(KEY.name);
-    match KeyKind::from_word(word) {
-        Some(kind) => kind,
-        None => unreachable!("{word} is one of the words of `key`"),
-    }
-}
 
 /// The `buckets` parameter.
 pub(crate) const BUCKETS: Parameter = Parameter::new(
@@ -77,6 +67,7 @@ pub(crate) struct Bins {
     measure: Measure,
     aside: Chain,
     held: Tally,
+    limit: usize,
 }
 
 impl Bins {
@@ -93,6 +84,7 @@ impl Bins {
             measure,
             aside: Chain::EMPTY,
             held: Tally::ZERO,
+            limit,
         }
     }
 
@@ -123,39 +115,9 @@ impl Bins {
         self.remeasure(bin);
     }
 
-    /// Queues a packet. If the bins then hold more than `limit` packets in total, drops the head of the longest bin.
-    pub(crate) fn admit(
-        &mut self,
-        cx: &mut Cx<'_>,
-        bin: usize,
-        packet: Packet,
-        limit: usize,
-    ) -> Admission {
-        let alone = self.is_empty(bin);
-        self.push(bin, packet);
-        if self.held.packets <= limit as u64 {
-            return Admission::Queued;
-        }
-        let Some((victim, head)) = self.pop_longest() else {
-            return Admission::Queued;
-        };
-        let ended = cx.fates.discard(head, Reason::LongestFlow);
-        if alone && victim == bin {
-            Admission::Refused(ended)
-        } else {
-            Admission::Queued
-        }
-    }
-
     /// The longest bin, if any holds a packet.
     pub(crate) fn longest(&self) -> Option<usize> {
         self.longest.get()
-    }
-
-    /// Takes the packet at the head of the longest bin.
-    pub(crate) fn pop_longest(&mut self) -> Option<(usize, Packet)> {
-        let bin = self.longest()?;
-        Some((bin, self.pop(bin)?))
     }
 
     /// Takes the packet at the head of a bin.
@@ -186,16 +148,16 @@ impl Bins {
         self.held
     }
 
-    /// Whether one packet more would exceed `limit`.
+    /// Whether one packet more would exceed the limit.
     #[inline]
-    pub(crate) fn is_full(&self, limit: usize) -> bool {
-        self.held.packets >= limit as u64
+    pub(crate) fn is_full(&self) -> bool {
+        self.held.packets >= self.limit as u64
     }
 
-    /// The answer of a work-conserving discipline to the port.
+    /// Whether more packets are held than the limit.
     #[inline]
-    pub(crate) fn ready(&self) -> Ready {
-        Ready::holding(self.held.packets as usize)
+    pub(crate) fn is_over(&self) -> bool {
+        self.held.packets > self.limit as u64
     }
 
     /// The packet at the head of a bin.
@@ -243,7 +205,8 @@ impl Bins {
     }
 
     /// Ensures room for `limit` packets in total.
-    pub(crate) fn reserve(&mut self, limit: usize) {
+    pub(crate) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
         self.slab.reserve(limit + 1);
     }
 
@@ -260,7 +223,7 @@ impl Bins {
         let mut new = Self::new(bins, 0, self.measure);
         std::mem::swap(&mut new.slab, &mut self.slab);
         std::mem::swap(&mut new.aside, &mut self.aside);
-        new.held = self.held;
+        (new.held, new.limit) = (self.held, self.limit);
         for packet in order {
             new.held.count(packet.bytes());
             new.slab.push(&mut new.aside, packet);

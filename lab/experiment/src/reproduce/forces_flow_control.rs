@@ -186,6 +186,7 @@ fn table_1() -> Law {
         buffer_offset: 0.0,
         threshold: 0.011,
         decay: 0.995,
+        estimate: Span::from_millis(20),
         max_threshold: 75,
         min_threshold: 25,
     }

@@ -2,28 +2,15 @@
 
 use std::collections::VecDeque;
 
-use weir_base::setting::Settings;
 use weir_base::{Instant, Rate, Span, Tally};
 use weir_packet::{Class, FlowKey, KeyKind, Packet, Reason};
 
 use super::flow_list::Listed;
 use super::mechanism::{Event, Gate};
 use super::side_list::{Aside, SideList};
-use super::{Fan, MANUAL, Params, STEPS_MAX};
-use crate::contract::{
-    Admission, Cx, Discipline, FlowClass, FlowReport, FlowStanding, Kind, Ready, accepted,
-};
+use super::{Fan, STEPS_MAX};
+use crate::contract::{Admission, Cx, Discipline, FlowClass, FlowReport, FlowStanding};
 use crate::waiting::{self, REPORTS_MAX, Waiting};
-
-/// How the discipline is checked and built.
-pub const KIND: Kind = Kind {
-    manual: MANUAL,
-    knows_flows: true,
-    limit: |settings| Ok(Params::new(settings)?.limit()),
-    build: |settings, now, streams| {
-        Box::new(Fan::new(accepted(Params::new(settings)), now, streams))
-    },
-};
 
 impl Discipline for Fan {
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
@@ -96,13 +83,6 @@ impl Discipline for Fan {
         !self.measurement.is_congested() && self.has_room_behind() && self.scheduler.has_room(class)
     }
 
-    fn ready(&self, now: Instant) -> Ready {
-        match self.before.is_empty() {
-            true => self.scheduler.ready(now),
-            false => Ready::Now,
-        }
-    }
-
     fn backlog(&self) -> Tally {
         self.before_tally + self.scheduler.backlog()
     }
@@ -125,32 +105,6 @@ impl Discipline for Fan {
         self.port_rate = rate;
         self.scheduler.set_link_rate(rate);
         self.measurement.set_limits(self.params.limits(rate));
-    }
-
-    fn reconfigure(&mut self, settings: &Settings, now: Instant) {
-        let params = accepted(Params::new(settings));
-        let old = std::mem::replace(&mut self.params, params.clone());
-        self.rules = params.rules();
-        self.measurement.set_limits(params.limits(self.port_rate));
-        if params.scheduler != old.scheduler {
-            self.set_scheduler(now);
-        } else {
-            self.scheduler.reconfigure(settings, now); // the scheduler's settings are among ours
-        }
-        if params.mechanism != self.mechanism.word() {
-            self.set_mechanism(now);
-        } else if let Some(aside) = &mut self.aside {
-            let time = self.mechanism.sets_aside(&self.rules).flatten();
-            *aside = aside.resized(params.flows, time);
-        }
-        let ranked = self.mechanism.ranks(&self.rules);
-        if params.flows != old.flows || ranked != self.list.is_ranked() {
-            self.list = self.list.resized(params.flows, ranked);
-            self.removal = None; // it was walking over the old list
-        }
-        if params.waiting != old.waiting {
-            self.waiting = self.waiting.resized(params.waiting);
-        }
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {

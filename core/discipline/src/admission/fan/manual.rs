@@ -1,17 +1,10 @@
 //! The manual page.
 
-use super::params::{
-    ACTIVE_TIME, BLOCKED_TIME, ECCM, EFMP, FAIR_RATE_INTERVAL, FLOW_TIMEOUT, FLOWS, INTERVAL,
-    MAX_PRIORITY_LOAD, MECHANISM, MIN_FAIR_RATE, PRIORITY_ADMISSION, PRIORITY_LOAD_INTERVAL,
-    PRIORITY_TIME, RAMAF, SCHEDULER, WAITING,
-};
-use crate::admission::afan::{LIMIT, MAX_PROBABILITY, MAX_THRESHOLD, MIN_THRESHOLD};
-use crate::admission::scheduler::MTU;
-use crate::aqm::red::WEIGHT;
-use crate::contract::Manual;
-use crate::parts::bins::QUANTUM;
-use crate::parts::link_rate::RATE;
 use weir_base::gauge::{Gauge, Unit};
+
+use super::params::Params;
+use crate::contract::Manual;
+use crate::params::Parameters;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -99,14 +92,7 @@ priority load is too high no mechanism admits any flow. Thousands of elastic flo
 number: each flow on the list counts the same, so a sender that opens more flows gets more. `raef`, `rbaef`
 and `rpaef` spare flows that were accepted less than `active_time` before a run, and remove older flows. A
 flow that sends one packet in each `flow_timeout` keeps its list entry forever.",
-    parameters: &[
-        SCHEDULER.id(1), MECHANISM.id(2), INTERVAL.id(3), MIN_FAIR_RATE.id(4),
-        MAX_PRIORITY_LOAD.id(5), FAIR_RATE_INTERVAL.id(6), PRIORITY_LOAD_INTERVAL.id(7),
-        FLOW_TIMEOUT.id(8), FLOWS.id(9), WAITING.id(10), EFMP.id(11), ECCM.id(12),
-        ACTIVE_TIME.id(13), BLOCKED_TIME.id(14), PRIORITY_TIME.id(15), PRIORITY_ADMISSION.id(16),
-        MTU.id(17), LIMIT.id(18), RATE.id(19), WEIGHT.id(20), MIN_THRESHOLD.id(21),
-        MAX_THRESHOLD.id(22), MAX_PROBABILITY.id(23), QUANTUM.id(24), RAMAF.id(25),
-    ],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::level(101, "fair_rate", Unit::BitsPerSecond, "latest estimate of the fair rate"),
         Gauge::level(102, "priority_load", Unit::PerMillion,

@@ -13,7 +13,8 @@
 //! 8, Figures 1 to 5.
 //!
 //! - `manual`, `params`: the manual page, and the parameters
-//! - this file: accepting flows, and carrying out a mechanism's actions; `discipline`: the interface to the port
+//! - this file: configuration, accepting flows, and carrying out a mechanism's actions; `discipline`: the interface
+//!   to the port
 //! - `admission`: whether the link is congested
 //! - `flow_list`, `waiting`, `side_list`: flows that may pass, that wait, and that were taken off the list
 //! - `mechanism`: the congestion mechanisms; `removal`: taking flows off the list, in slices
@@ -31,11 +32,15 @@ mod waiting;
 use std::collections::VecDeque;
 
 use rand::Rng;
+use weir_base::setting::SettingError;
 use weir_base::{Instant, Rate, Span, Stream, Streams, Tally};
 use weir_packet::Packet;
 
+use crate::admission::afan::Afan;
+use crate::admission::pdrr::Pdrr;
+use crate::admission::pfq::Pfq;
 use crate::admission::scheduler::Scheduler;
-use crate::contract::{Cx, Discipline};
+use crate::contract::{Configured, Cx, Discipline, Manual, apply};
 
 use admission::{Estimate, Measurement};
 use flow_list::{Flow, FlowList, Listed};
@@ -44,7 +49,6 @@ use removal::Removal;
 use side_list::{Aside, SideList};
 use waiting::Waiting;
 
-pub use discipline::KIND;
 pub use manual::MANUAL;
 pub use params::Params;
 
@@ -115,22 +119,16 @@ pub struct Fan {
     stats: Stats,
 }
 
-/// The scheduler that these parameters name.
-fn scheduler(params: &Params, now: Instant, stream: &Stream) -> Box<dyn Scheduler> {
-    match params.scheduler {
-        "pfq" => Box::new(crate::admission::pfq::Pfq::new(params.pfq.clone(), now)),
-        "pdrr" => Box::new(crate::admission::pdrr::Pdrr::new(params.pdrr.clone(), now)),
-        _ => Box::new(crate::admission::afan::Afan::new(
-            params.afan.clone(),
-            now,
-            stream.clone(),
-        )),
-    }
-}
+impl Configured for Fan {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+    const KNOWS_FLOWS: bool = true;
 
-impl Fan {
-    /// No packet is queued, and no flow is on the list. All memory is allocated now.
-    pub fn new(params: Params, now: Instant, streams: &Streams) -> Self {
+    fn limit(params: &Params) -> Result<usize, SettingError> {
+        Afan::limit(&params.afan)
+    }
+
+    fn build(params: Params, now: Instant, streams: &Streams) -> Self {
         let streams = streams.below(MANUAL.name);
         let scheduler_stream = streams.stream("scheduler");
         let scheduler = scheduler(&params, now, &scheduler_stream);
@@ -159,6 +157,31 @@ impl Fan {
         }
     }
 
+    fn change(&mut self, params: Params, now: Instant) {
+        let old = std::mem::replace(&mut self.params, params.clone());
+        self.rules = params.rules();
+        self.measurement.set_limits(params.limits(self.port_rate));
+        if !change_scheduler(&mut *self.scheduler, &params, now) {
+            self.set_scheduler(now);
+        }
+        if params.mechanism != self.mechanism.word() {
+            self.set_mechanism(now);
+        } else if let Some(aside) = &mut self.aside {
+            let time = self.mechanism.sets_aside(&self.rules).flatten();
+            *aside = aside.resized(params.flows, time);
+        }
+        let ranked = self.mechanism.ranks(&self.rules);
+        if params.flows != old.flows || ranked != self.list.is_ranked() {
+            self.list = self.list.resized(params.flows, ranked);
+            self.removal = None; // it was walking over the old list
+        }
+        if params.waiting != old.waiting {
+            self.waiting = self.waiting.resized(params.waiting);
+        }
+    }
+}
+
+impl Fan {
     /// Handles a packet of a flow that is not on the list; returns the flow's entry there, if the flow was
     /// accepted and there was room.
     fn arrive(&mut self, cx: &Cx<'_>, packet: &Packet, hash: u64) -> Result<Option<usize>, ()> {
@@ -193,9 +216,9 @@ impl Fan {
         let since = since.map(|since| since.max(self.last_run));
         let event = Event::NewFlow {
             due: since.is_some_and(|since| now.since(since) > self.params.interval),
-            elastic: match self.params.counts_listed {
-                true => self.list.len() as u64,
-                false => self.list.elastics() as u64,
+            elastic: match self.params.ramaf {
+                "listed" => self.list.len() as u64,
+                _ => self.list.elastics() as u64,
             },
         };
         let action = self.mechanism.on(event, now, &self.rules);
@@ -390,7 +413,25 @@ impl Fan {
     }
 
     fn has_room_behind(&self) -> bool {
-        self.before.is_empty() || self.backlog().packets < self.params.limit() as u64
+        self.before.is_empty() || self.backlog().packets < self.params.afan.limit as u64
+    }
+}
+
+/// The scheduler that these parameters name.
+fn scheduler(params: &Params, now: Instant, stream: &Stream) -> Box<dyn Scheduler> {
+    match params.scheduler {
+        "pfq" => Box::new(Pfq::new(params.pfq.clone(), now)),
+        "pdrr" => Box::new(Pdrr::new(params.pdrr.clone(), now)),
+        _ => Box::new(Afan::new(params.afan.clone(), now, stream.clone())),
+    }
+}
+
+/// Applies the parameters of the scheduler that they name; `false` if another one is in place.
+fn change_scheduler(scheduler: &mut dyn Scheduler, params: &Params, now: Instant) -> bool {
+    match params.scheduler {
+        "pfq" => apply::<Pfq>(scheduler, &params.pfq, now),
+        "pdrr" => apply::<Pdrr>(scheduler, &params.pdrr, now),
+        _ => apply::<Afan>(scheduler, &params.afan, now),
     }
 }
 

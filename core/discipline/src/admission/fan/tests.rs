@@ -3,25 +3,14 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use weir_base::setting::{Scalar, Settings};
 use weir_packet::{FlowKey, Reason, Slot};
 
 use super::*;
 use crate::contract::{Admission, FlowClass, FlowStanding};
-use crate::rig::{Rig, gauge};
-
-/// Settings from text; all others have their defaults.
-fn settings(given: &[(&str, &str)]) -> Settings {
-    let given: Vec<_> = given
-        .iter()
-        .map(|(name, text)| (*name, Scalar::Text((*text).to_owned())))
-        .collect();
-    let given = given.iter().map(|(name, scalar)| (*name, scalar));
-    Settings::check(MANUAL.parameters, given).unwrap()
-}
+use crate::rig::{self, Rig, built, gauge};
 
 fn params(given: &[(&str, &str)]) -> Params {
-    Params::new(&settings(given)).unwrap()
+    rig::params::<Fan>(given).unwrap()
 }
 
 /// A link of 1 Mbit/s on which eight backlogged flows are too many: each gets 125 kbit/s, below the minimum of 130.
@@ -47,7 +36,7 @@ impl Bench {
         let given = [BUSY, more].concat();
         Self {
             rig: Rig::new(80),
-            fan: Fan::new(params(&given), Instant::ZERO, &Streams::new(1)),
+            fan: built(params(&given)),
             next: 0,
         }
     }
@@ -258,13 +247,13 @@ fn changes_keep_the_lists() {
     ]
     .concat();
     let now = bench.rig.now;
-    bench.fan.reconfigure(&settings(&changed), now);
+    bench.fan.change(params(&changed), now);
     assert_eq!(gauge(&bench.fan, "flows"), 8);
     assert_eq!(gauge(&bench.fan, "elastic"), 8);
     assert_eq!(gauge(&bench.fan, "waiting"), 1);
     assert_eq!(gauge(&bench.fan, "congested"), 1);
     let smaller = [BUSY, &[("mechanism", "ramaf"), ("flows", "3")]].concat();
-    bench.fan.reconfigure(&settings(&smaller), now);
+    bench.fan.change(params(&smaller), now);
     assert_eq!(gauge(&bench.fan, "flows"), 3);
 }
 
@@ -277,7 +266,7 @@ fn a_flood_of_new_addresses_stays_in_its_bounds() {
         ("waiting", "100"),
         ("interval", "50 ms"),
     ];
-    let mut fan = Fan::new(params(&given), Instant::ZERO, &Streams::new(1));
+    let mut fan: Fan = built(params(&given));
     let bytes = fan.state_bytes();
     for n in 0_u32..1_000_000 {
         let [a, b, c, d] = n.to_be_bytes();

@@ -12,33 +12,18 @@
 
 mod params;
 
-use std::collections::VecDeque;
-
 use rand::Rng;
-use weir_base::setting::Settings;
-use weir_base::{Instant, Rate, Span, Stream, Tally};
+use weir_base::setting::SettingError;
+use weir_base::{Instant, Rate, Span, Stream, Streams, Tally};
 use weir_packet::{Class, Packet, Reason};
 
-use crate::contract::{self, Admission, Cx, Discipline, Ready, accepted};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual, Ready};
 use crate::parts::chance::Chance;
 use crate::parts::link_rate::LinkRate;
+use crate::parts::queue::Queue;
 use crate::waiting::{self, Waiting};
 
 pub use params::{CountResets, MANUAL, Params};
-
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings)?.limit),
-    build: |settings, now, streams| {
-        Box::new(Refill::new(
-            accepted(Params::new(settings)),
-            now,
-            streams.stream(MANUAL.name),
-        ))
-    },
-};
 
 /// State of the packet at the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,39 +142,13 @@ struct Stats {
 pub struct Refill {
     params: Params,
     link_rate: LinkRate,
-    queue: VecDeque<Packet>,
-    backlog: Tally,
+    queue: Queue,
     state: State,
     stream: Stream,
     stats: Stats,
 }
 
 impl Refill {
-    /// An empty queue. All memory that it will ever use is allocated now.
-    pub fn new(params: Params, now: Instant, stream: Stream) -> Self {
-        Self {
-            link_rate: LinkRate::of(params.rate),
-            queue: VecDeque::with_capacity(params.limit),
-            state: State {
-                count: 0,
-                head: Head::From(now),
-                expires: now + params.lifetime,
-                arrived: now,
-            },
-            params,
-            backlog: Tally::ZERO,
-            stream,
-            stats: Stats {
-                summed: now,
-                ..Stats::default()
-            },
-        }
-    }
-
-    fn room(&self) -> bool {
-        self.queue.len() < self.params.limit
-    }
-
     /// The time that a packet takes on the link.
     fn packet_time(&self, bytes: u64) -> Span {
         let time = self.link_rate.get().time_for(bytes);
@@ -218,12 +177,47 @@ impl Refill {
         self.release(cx.now);
         Admission::Refused(cx.fates.discard(packet, reason))
     }
+}
 
-    /// Applies other parameters; keeps the state.
+impl Configured for Refill {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn limit(params: &Params) -> Result<usize, SettingError> {
+        let (threshold, limit) = (params.threshold, params.limit);
+        if threshold > limit {
+            return Err(SettingError::Contradiction {
+                name: "threshold",
+                why: format!(
+                    "the threshold is {threshold} packets, but must not exceed the limit of {limit}"
+                ),
+            });
+        }
+        Ok(limit)
+    }
+
+    fn build(params: Params, now: Instant, streams: &Streams) -> Self {
+        Self {
+            link_rate: LinkRate::of(params.rate),
+            queue: Queue::new(params.limit),
+            state: State {
+                count: 0,
+                head: Head::From(now),
+                expires: now + params.lifetime,
+                arrived: now,
+            },
+            params,
+            stream: streams.stream(MANUAL.name),
+            stats: Stats {
+                summed: now,
+                ..Stats::default()
+            },
+        }
+    }
+
     fn change(&mut self, params: Params, now: Instant) {
         self.sum(now);
-        let more = params.limit.saturating_sub(self.queue.len());
-        self.queue.reserve(more);
+        self.queue.reserve(params.limit);
         self.link_rate.given = params.rate;
         self.state.expires = now + params.lifetime;
         if params.probability <= 0.0 || params.count_resets == CountResets::Set {
@@ -245,17 +239,16 @@ impl Discipline for Refill {
             self.stats.early += 1;
             return self.refuse(cx, packet, Reason::Congestion);
         }
-        if !self.room() {
+        if !self.has_room(packet.class) {
             self.stats.full += 1;
             return self.refuse(cx, packet, Reason::QueueFull);
         }
-        self.backlog.count(packet.bytes());
-        self.queue.push_back(packet);
+        self.queue.push(packet);
         Admission::Queued
     }
 
     fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        let bytes = self.queue.front()?.bytes();
+        let bytes = self.queue.packets.front()?.bytes();
         if cx.now < self.state.next_try() {
             return None;
         }
@@ -288,8 +281,7 @@ impl Discipline for Refill {
                 return None;
             }
         }
-        let packet = self.queue.pop_front()?;
-        self.backlog.uncount(packet.bytes());
+        let packet = self.queue.pop()?;
         self.state.count = match self.state.base(&self.params, cx.now) > 0.0 {
             true => self.state.count.saturating_add(1),
             false => 0,
@@ -298,11 +290,11 @@ impl Discipline for Refill {
     }
 
     fn has_room(&self, _class: Class) -> bool {
-        self.room()
+        self.queue.len() < self.params.limit
     }
 
     fn ready(&self, now: Instant) -> Ready {
-        if self.queue.is_empty() {
+        if self.queue.packets.is_empty() {
             return Ready::Empty;
         }
         match self.state.next_try() {
@@ -312,24 +304,19 @@ impl Discipline for Refill {
     }
 
     fn backlog(&self) -> Tally {
-        self.backlog
+        self.queue.backlog
     }
 
     fn state_bytes(&self) -> usize {
-        size_of_val(self) + self.queue.capacity() * size_of::<Packet>()
+        size_of_val(self) + self.queue.heap_bytes()
     }
 
     fn set_link_rate(&mut self, rate: Option<Rate>) {
         self.link_rate.port = rate;
     }
 
-    fn reconfigure(&mut self, settings: &Settings, now: Instant) {
-        self.change(accepted(Params::new(settings)), now);
-    }
-
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
-        self.backlog = Tally::ZERO;
-        self.queue.drain(..).for_each(out);
+        self.queue.drain(out);
     }
 
     fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
@@ -344,18 +331,18 @@ impl Discipline for Refill {
     }
 
     fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
-        waiting::of_one_queue(&self.queue, report);
+        waiting::of_one_queue(&self.queue.packets, report);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::{Rig, gauge};
+    use crate::rig::{self, Rig, built, gauge};
     use proptest::prelude::*;
+    use std::collections::VecDeque;
     use weir_base::Streams;
     use weir_base::early::spread_waiting;
-    use weir_base::setting::Settings;
 
     /// 1000 B at 10 Mbit/s take 800 us.
     const PACKET_TIME: Span = Span::from_micros(800);
@@ -379,7 +366,7 @@ mod tests {
     }
 
     fn refill(params: Params) -> Refill {
-        Refill::new(params, Instant::ZERO, stream())
+        built(params)
     }
 
     fn after(span: Span) -> Instant {
@@ -595,11 +582,9 @@ mod tests {
 
     #[test]
     fn a_threshold_that_is_never_reached_is_refused() {
-        use weir_base::setting::Scalar;
-        let given = [("threshold", Scalar::Integer(2000))];
-        let settings = Settings::check(MANUAL.parameters, given.iter().map(|(n, v)| (*n, v)));
+        let error = rig::params::<Refill>(&[("threshold", "2000")]).unwrap_err();
         assert_eq!(
-            Params::new(&settings.unwrap()).unwrap_err().to_string(),
+            error.to_string(),
             "`threshold`: the threshold is 2000 packets, but must not exceed the limit of 1000"
         );
     }

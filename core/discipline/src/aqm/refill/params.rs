@@ -2,11 +2,12 @@
 
 use weir_base::early::{spread, spread_waiting};
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::{Kind, Parameter, SettingError, Settings};
+use weir_base::setting::{Kind, Parameter};
 use weir_base::{Instant, Rate, Span};
 
 use crate::contract::Manual;
 use crate::fifo::LIMIT;
+use crate::params::{Parameters, params, words};
 use crate::parts::link_rate::RATE;
 
 /// The manual page.
@@ -62,22 +63,7 @@ An attacker who congests the remote link makes every ingress hold. With `count_r
 ingress, where few packets arrive, may hold each packet until `threshold` others have arrived behind it, or
 the probability falls. A peer that can set the probability can stop the port for `lifetime` at a time.
 Flows are not distinguished.",
-    parameters: &[
-        Parameter::new("threshold", Kind::Count(0, 1_000_000), "50 packets",
-            "waiting packets from which arrivals are dropped at random; at most limit").id(1),
-        Parameter::new("probability", Kind::Ratio(0.0, 1.0), "0",
-            "probability of a drop and of a hold, before it is spread evenly; set by a controller").id(2),
-        Parameter::new("hold", Kind::Flag, "true", "hold packets; if false, only drop them").id(3),
-        Parameter::new("count_resets", Kind::Word(CountResets::WORDS), "set",
-            "event that restarts the count of passed packets: only a drop, or also a hold or a new probability").id(4),
-        Parameter::new("wait", Kind::Flag, "false",
-            "nothing is dropped or held for 1/rho_b packets after a drop").id(5),
-        Parameter::new("lifetime", Kind::Span(Span::from_millis(1), Span::from_secs(31_536_000)), "1 s",
-            "time after which a probability that is not set again counts as 0").id(6),
-        RATE.id(7), LIMIT.id(8),
-        Parameter::new("silence", Kind::Span(Span::ZERO, Span::from_secs(1000)), "0 s",
-            "time without an arrival after which no packet is held; 0 s: packets are held regardless").id(9),
-    ],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::level(101, "probability", Unit::PerMillion,
             "probability rho_b that applied at the latest packet or change"),
@@ -89,76 +75,48 @@ Flows are not distinguished.",
     ],
 };
 
-/// The events that restart the count of passed packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CountResets {
-    /// A drop.
-    Drop,
-    /// A drop, and a hold.
-    Hold,
-    /// A drop, and a probability that is set.
-    Set,
-}
-
-impl CountResets {
-    const WORDS: &'static [&'static str] = &["drop", "hold", "set"];
-
-    fn new(word: &str) -> Self {
-        match word {
-            "hold" => Self::Hold,
-            "set" => Self::Set,
-            _ => Self::Drop,
-        }
+words! {
+    /// The events that restart the count of passed packets.
+    pub enum CountResets {
+        /// A drop.
+        Drop = "drop",
+        /// A drop, and a hold.
+        Hold = "hold",
+        /// A drop, and a probability that is set.
+        Set = "set",
     }
 }
 
-/// Parameters.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Params {
-    /// Number of waiting packets from which arrivals are dropped by chance.
-    pub threshold: usize,
-    /// The paper's rho_b.
-    pub probability: f64,
-    /// Whether packets are held at all.
-    pub hold: bool,
-    /// The events that restart the count.
-    pub count_resets: CountResets,
-    /// Whether nothing is dropped or held for a time after a drop.
-    pub wait: bool,
-    /// Time after which the probability counts as 0.
-    pub lifetime: Span,
-    /// Time without an arrival after which no packet is held; zero for never.
-    pub silence: Span,
-    /// Rate of the link; zero to use the port's.
-    pub rate: Rate,
-    /// Maximum packets held.
-    pub limit: usize,
-}
-
-impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
-        let params = Self {
-            threshold: settings.count("threshold") as usize,
-            probability: settings.ratio("probability"),
-            hold: settings.flag("hold"),
-            count_resets: CountResets::new(settings.word("count_resets")),
-            wait: settings.flag("wait"),
-            lifetime: settings.span("lifetime"),
-            silence: settings.span("silence"),
-            rate: settings.rate("rate"),
-            limit: settings.count("limit") as usize,
-        };
-        if params.threshold > params.limit {
-            let (threshold, limit) = (params.threshold, params.limit);
-            return Err(SettingError::Contradiction {
-                name: "threshold",
-                why: format!(
-                    "the threshold is {threshold} packets, but must not exceed the limit of {limit}"
-                ),
-            });
-        }
-        Ok(params)
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Params {
+        /// Number of waiting packets from which arrivals are dropped by chance.
+        pub threshold: usize = Parameter::new("threshold", Kind::Count(0, 1_000_000), "50 packets",
+            "waiting packets from which arrivals are dropped at random; at most limit").id(1),
+        /// The paper's rho_b.
+        pub probability: f64 = Parameter::new("probability", Kind::Ratio(0.0, 1.0), "0",
+            "probability of a drop and of a hold, before it is spread evenly; set by a controller").id(2),
+        /// Whether packets are held at all.
+        pub hold: bool = Parameter::new("hold", Kind::Flag, "true",
+            "hold packets; if false, only drop them").id(3),
+        /// The events that restart the count.
+        pub count_resets: CountResets = Parameter::new("count_resets", Kind::Word(CountResets::WORDS), "set",
+            "event that restarts the count of passed packets: only a drop, or also a hold or a new probability").id(4),
+        /// Whether nothing is dropped or held for a time after a drop.
+        pub wait: bool = Parameter::new("wait", Kind::Flag, "false",
+            "nothing is dropped or held for 1/rho_b packets after a drop").id(5),
+        /// Time after which the probability counts as 0.
+        pub lifetime: Span = Parameter::new("lifetime",
+            Kind::Span(Span::from_millis(1), Span::from_secs(31_536_000)), "1 s",
+            "time after which a probability that is not set again counts as 0").id(6),
+        /// Rate of the link; zero to use the port's.
+        pub rate: Rate = RATE.id(7),
+        /// Maximum packets held.
+        pub limit: usize = LIMIT.id(8),
+        /// Time without an arrival after which no packet is held; zero for never.
+        pub silence: Span = Parameter::new("silence", Kind::Span(Span::ZERO, Span::from_secs(1000)), "0 s",
+            "time without an arrival after which no packet is held; 0 s: packets are held regardless").id(9),
     }
 }
 

@@ -13,10 +13,11 @@
 //!
 //! Source: Linux `net/sched/sch_cake.c`, `cake_hash`, `cake_get_flow_quantum`.
 
-use weir_base::setting::{Kind, Parameter, Settings};
+use weir_base::setting::{Kind, Parameter, Setting};
 use weir_packet::KeyKind;
 
 use crate::fair::sets::{Place, Sets};
+use crate::params::{Value, place};
 
 /// The `isolation` parameter.
 pub(super) const ISOLATION: Parameter = Parameter::new(
@@ -41,15 +42,6 @@ impl Isolation {
         "dsthost",
     ];
 
-    /// From checked settings.
-    pub(super) fn new(settings: &Settings) -> Self {
-        let word = settings.word(ISOLATION.name);
-        match Self::WORDS.iter().position(|w| *w == word) {
-            Some(place) => Self(place),
-            None => unreachable!("{word} is one of the words of `isolation`"),
-        }
-    }
-
     /// The parts of a flow key that identify a flow.
     pub(super) fn flow(self) -> KeyKind {
         match Self::WORDS[self.0] {
@@ -70,6 +62,12 @@ impl Isolation {
             "dual-dsthost" => [None, destination],
             _ => [None, None],
         }
+    }
+}
+
+impl Value for Isolation {
+    fn of(setting: &Setting) -> Result<Self, String> {
+        place(setting, Self::WORDS).map(Self)
     }
 }
 
@@ -129,7 +127,6 @@ impl Hosts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_base::setting::{Scalar, Settings};
 
     #[test]
     fn words_are_a_flow_and_two_ends() {
@@ -145,9 +142,7 @@ mod tests {
         ];
         assert_eq!(expected.len(), Isolation::WORDS.len());
         for (word, flow, hosts) in expected {
-            let given = Scalar::Text(word.into());
-            let settings = Settings::check(&[ISOLATION], [("isolation", &given)]).unwrap();
-            let isolation = Isolation::new(&settings);
+            let isolation = Isolation::of(&Setting::Word(word)).unwrap();
             assert_eq!((isolation.flow(), isolation.hosts()), (flow, hosts));
         }
     }

@@ -18,17 +18,18 @@ mod turns;
 
 use rand::Rng;
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::{Kind, Parameter, SettingError, Settings};
-use weir_base::{Instant, Rate, Span, Stream, Tally};
+use weir_base::setting::{Kind, Parameter, SettingError};
+use weir_base::{Instant, Rate, Span, Stream, Streams, Tally};
 use weir_packet::{Class, Packet, Reason};
 
 use self::isolation::{ISOLATION, Isolation};
 use self::turns::{Set, Turns};
 use crate::aqm::cobalt::{Control, FRAME_BYTES, Verdict};
 use crate::aqm::codel::ECN;
-use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual};
 use crate::fair::fq_codel::LIMIT;
 use crate::fair::sets::{Place, Sets};
+use crate::params::{Parameters, params};
 use crate::parts::bins::{Bins, Measure};
 use crate::waiting::{Service, Waiting};
 
@@ -76,7 +77,7 @@ With a thousand flows of one host, a packet costs a thousand visits. An attacker
 queues takes them all, and with forged addresses it counts as many hosts. It also raises its victim's load
 by sending to it from many ports, and so takes bandwidth from the victim's other traffic. Its sparse
 packets, each of a new flow, go first, without a limit.",
-    parameters: &[ISOLATION.id(1), RTT.id(2), ECN.id(3), LIMIT.id(4)],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::counter(101, "longest_flow", Unit::Packets, "packets dropped from the longest queue to make room"),
         Gauge::counter(102, "dropped", Unit::Packets, "packets dropped by CoDel"),
@@ -92,27 +93,6 @@ packets, each of a new flow, go first, without a limit.",
     ],
 };
 
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings)?.limit),
-    build: |settings, _, streams| {
-        Box::new(Cake::new(
-            accepted(Params::new(settings)),
-            streams.stream(MANUAL.name),
-        ))
-    },
-};
-
-/// The `rtt` parameter.
-const RTT: Parameter = Parameter::new(
-    "rtt",
-    Kind::Span(Span::from_micros(1), Span::from_secs(100)),
-    "100 ms",
-    "about the longest usual round-trip time: CoDel's interval",
-);
-
 /// Queues, and places for hosts at each end: `CAKE_QUEUES` in Linux.
 pub(crate) const QUEUES: usize = 1024;
 /// Maximum packets dropped in one call: idle gap and backlog are the senders' choice, not ours.
@@ -122,30 +102,23 @@ const MEMORY_MIN: u64 = 4 << 20;
 /// The quantum at low rates, in bytes.
 const QUANTUM_MIN: u64 = 300;
 
-/// Parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// The isolation mode.
-    pub isolation: Isolation,
-    /// About the longest usual round-trip time.
-    pub rtt: Span,
-    /// Whether to mark instead of drop.
-    pub ecn: bool,
-    /// Maximum packets held.
-    pub limit: usize,
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Params {
+        /// The isolation mode.
+        pub isolation: Isolation = ISOLATION.id(1),
+        /// About the longest usual round-trip time.
+        pub rtt: Span = Parameter::new("rtt", Kind::Span(Span::from_micros(1), Span::from_secs(100)), "100 ms",
+            "about the longest usual round-trip time: CoDel's interval").id(2),
+        /// Whether to mark instead of drop.
+        pub ecn: bool = ECN.id(3),
+        /// Maximum packets held.
+        pub limit: usize = LIMIT.id(4),
+    }
 }
 
 impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
-        Ok(Self {
-            isolation: Isolation::new(settings),
-            rtt: settings.span("rtt"),
-            ecn: settings.flag("ecn"),
-            limit: settings.count("limit") as usize,
-        })
-    }
-
     /// Bytes of a turn (`cake_set_rate`).
     fn quantum(rate: Option<Rate>) -> u64 {
         let bytes = rate.map_or(FRAME_BYTES, |rate| rate.as_bps() / 8 / 4096);
@@ -193,22 +166,6 @@ pub struct Cake {
 }
 
 impl Cake {
-    /// Empty queues. All memory that they will ever use is allocated now.
-    pub fn new(params: Params, stream: Stream) -> Self {
-        Self {
-            rate: None,
-            control: Control::new(params.rtt, params.ecn, None),
-            memory_max: params.memory_max(None),
-            memory: 0,
-            bins: Bins::new(QUEUES, params.limit, Measure::Bytes),
-            sets: Sets::new(QUEUES),
-            turns: Turns::new(params.isolation, Params::quantum(None)),
-            params,
-            stream,
-            stats: Stats::default(),
-        }
-    }
-
     /// Selects the queue of a packet, and assigns it to the packet's flow.
     fn place(&mut self, cx: &Cx<'_>, packet: &Packet) -> usize {
         let hash = cx.keys.hash(packet, self.params.isolation.flow());
@@ -308,7 +265,7 @@ impl Cake {
     }
 
     fn is_over(&self) -> bool {
-        self.bins.held().packets > self.params.limit as u64 || self.memory > self.memory_max
+        self.bins.is_over() || self.memory > self.memory_max
     }
 
     /// Derives all values that depend on the parameters and the rate.
@@ -317,8 +274,31 @@ impl Cake {
         self.memory_max = self.params.memory_max(self.rate);
         self.turns.set_quantum(Params::quantum(self.rate));
     }
+}
 
-    /// Applies other parameters; keeps the state.
+impl Configured for Cake {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn limit(params: &Params) -> Result<usize, SettingError> {
+        Ok(params.limit)
+    }
+
+    fn build(params: Params, _now: Instant, streams: &Streams) -> Self {
+        Self {
+            rate: None,
+            control: Control::new(params.rtt, params.ecn, None),
+            memory_max: params.memory_max(None),
+            memory: 0,
+            bins: Bins::new(QUEUES, params.limit, Measure::Bytes),
+            sets: Sets::new(QUEUES),
+            turns: Turns::new(params.isolation, Params::quantum(None)),
+            params,
+            stream: streams.stream(MANUAL.name),
+            stats: Stats::default(),
+        }
+    }
+
     fn change(&mut self, params: Params, now: Instant) {
         if params.isolation != self.params.isolation {
             let order: Vec<Packet> = std::iter::from_fn(|| self.next_undecided(now)).collect();
@@ -328,7 +308,7 @@ impl Cake {
             self.turns = Turns::new(params.isolation, Params::quantum(self.rate));
             self.stats.unresponsive = 0;
         }
-        self.bins.reserve(params.limit);
+        self.bins.set_limit(params.limit);
         self.params = params;
         self.tune();
     }
@@ -376,11 +356,7 @@ impl Discipline for Cake {
 
     fn has_room(&self, _class: Class) -> bool {
         let largest = footprint(u64::from(u16::MAX));
-        !self.bins.is_full(self.params.limit) && self.memory + largest <= self.memory_max
-    }
-
-    fn ready(&self, _now: Instant) -> Ready {
-        self.bins.ready()
+        !self.bins.is_full() && self.memory + largest <= self.memory_max
     }
 
     fn backlog(&self) -> Tally {
@@ -397,10 +373,6 @@ impl Discipline for Cake {
     fn set_link_rate(&mut self, rate: Option<Rate>) {
         self.rate = rate.filter(|rate| *rate != Rate::default());
         self.tune();
-    }
-
-    fn reconfigure(&mut self, settings: &Settings, now: Instant) {
-        self.change(accepted(Params::new(settings)), now);
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
@@ -432,19 +404,12 @@ impl Discipline for Cake {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::{Rig, gauge};
-    use weir_base::Streams;
-    use weir_base::setting::Scalar;
+    use crate::rig::{self, Rig, built, gauge};
     use weir_packet::{FlowKey, Keys, Slot};
 
     fn cake(isolation: &str, limit: usize) -> Cake {
-        let given = Scalar::Text(isolation.into());
-        let settings = Settings::check(MANUAL.parameters, [("isolation", &given)]).unwrap();
-        let params = Params {
-            limit,
-            ..Params::new(&settings).unwrap()
-        };
-        Cake::new(params, Streams::new(1).stream("cake"))
+        let given = rig::params::<Cake>(&[("isolation", isolation)]).unwrap();
+        built(Params { limit, ..given })
     }
 
     fn key(from: u8, to: u8, port: u16) -> FlowKey {

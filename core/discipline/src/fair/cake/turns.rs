@@ -273,13 +273,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use weir_base::Streams;
-    use weir_base::setting::{Scalar, Settings};
+    use weir_base::setting::Setting;
 
-    use crate::fair::cake::isolation::ISOLATION;
+    use crate::params::Value;
 
-    fn isolation(word: &str) -> Isolation {
-        let given = Scalar::Text(word.into());
-        Isolation::new(&Settings::check(&[ISOLATION], [("isolation", &given)]).unwrap())
+    fn isolation(word: &'static str) -> Isolation {
+        Isolation::of(&Setting::Word(word)).unwrap()
     }
 
     #[test]

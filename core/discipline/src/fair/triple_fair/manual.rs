@@ -1,11 +1,12 @@
 //! The manual page and the parameters.
 
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::{Kind, Parameter, SettingError, Settings};
+use weir_base::setting::{Kind, Parameter};
 
 use crate::aqm::codel::{Control, ECN, INTERVAL, TARGET};
 use crate::contract::Manual;
 use crate::fair::hosts::{HOSTS, Hosts as Ends};
+use crate::params::{Parameters, params};
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -92,13 +93,7 @@ sends a packet whenever its queue has run empty. With forged addresses it gets t
 destination, and with forged addresses and destinations half of the link. Its victim shares its part with
 the attack: trusted sources keep a quarter of it or more. An attacker with a thousand real addresses and
 destinations gets a thousand shares. A host that floods from a thousand ports may lose its own call.",
-    parameters: &[
-        HOSTS.id(1),
-        TARGET.id(2),
-        INTERVAL.id(3),
-        ECN.id(4),
-        LIMIT.id(5),
-    ],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::counter(
             101,
@@ -159,32 +154,16 @@ destinations gets a thousand shares. A host that floods from a thousand ports ma
     ],
 };
 
-/// The `limit` parameter.
-const LIMIT: Parameter = Parameter::new(
-    "limit",
-    Kind::Count(1, 1_000_000),
-    "4096 packets",
-    "maximum packets held",
-);
-
-/// Parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// Which hosts are fair to each other.
-    pub hosts: Ends,
-    /// The control law of each queue.
-    pub control: Control,
-    /// Maximum packets held.
-    pub limit: usize,
-}
-
-impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
-        Ok(Self {
-            hosts: Ends::new(settings),
-            control: Control::new(settings)?,
-            limit: settings.count("limit") as usize,
-        })
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Params {
+        /// Which hosts are fair to each other.
+        pub hosts: Ends = HOSTS.id(1),
+        /// The control law of each queue.
+        pub control: Control => [TARGET.id(2), INTERVAL.id(3), ECN.id(4)],
+        /// Maximum packets held.
+        pub limit: usize = Parameter::new("limit", Kind::Count(1, 1_000_000), "4096 packets",
+            "maximum packets held").id(5),
     }
 }

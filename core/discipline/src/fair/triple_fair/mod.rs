@@ -26,8 +26,8 @@
 //! | `drops` | which packets are dropped when the queues together are full, or when a sender does not respond |
 //! | `report` | waiting packets, for an operator |
 
-use weir_base::setting::Settings;
-use weir_base::{Framing, Instant, Span, Tally};
+use weir_base::setting::SettingError;
+use weir_base::{Framing, Instant, Span, Streams, Tally};
 use weir_packet::{Class, KeyKind, Packet, Reason};
 
 use self::flows::Flows;
@@ -38,7 +38,7 @@ use self::sketch::{Sketch, WORDS_OF_BIN, WORDS_OF_HOST};
 use self::time::Time;
 use self::turns::Turns;
 use crate::aqm::codel::{self, Control};
-use crate::contract::{self, Admission, Cx, Discipline, Ready, accepted};
+use crate::contract::{Admission, Configured, Cx, Discipline, Manual};
 use crate::parts::chain::{Chain, Slab};
 use crate::waiting::Waiting;
 
@@ -57,14 +57,6 @@ mod time;
 mod turns;
 
 pub use self::manual::{MANUAL, Params};
-
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: false,
-    limit: |settings| Ok(Params::new(settings)?.limit),
-    build: |settings, _, _| Box::new(TripleFair::new(accepted(Params::new(settings)))),
-};
 
 /// The control law spares the one full frame of RFC 8289, and one more for each of this many busy queues.
 const QUEUES_A_FRAME: u32 = 64;
@@ -308,19 +300,33 @@ impl TripleFair {
         self.held.uncount(packet.bytes());
         Some(packet)
     }
+}
 
-    /// Applies other parameters; keeps the state.
-    fn change(&mut self, params: Params) {
+impl Configured for TripleFair {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+
+    fn limit(params: &Params) -> Result<usize, SettingError> {
+        params.control.check()?;
+        Ok(params.limit)
+    }
+
+    fn build(params: Params, _now: Instant, _streams: &Streams) -> Self {
+        Self::new(params)
+    }
+
+    fn change(&mut self, params: Params, _now: Instant) {
         self.slab.reserve(params.limit + 1);
         if params.hosts != self.params.hosts {
             let mut order = Chain::EMPTY;
             while let Some(packet) = self.next_unjudged() {
                 self.slab.push(&mut order, packet);
             }
-            let mut new = Self::new(Params {
+            let empty = Params {
                 limit: 0,
                 ..params.clone()
-            });
+            };
+            let mut new = Self::new(empty);
             std::mem::swap(&mut new.slab, &mut self.slab);
             (new.aside, new.held) = (order, order.tally());
             (new.bytes_max, new.stats) = (self.bytes_max, self.stats);
@@ -376,10 +382,6 @@ impl Discipline for TripleFair {
         self.held.packets < self.params.limit as u64
     }
 
-    fn ready(&self, _now: Instant) -> Ready {
-        Ready::holding(self.held.packets as usize)
-    }
-
     fn backlog(&self) -> Tally {
         self.held
     }
@@ -400,10 +402,6 @@ impl Discipline for TripleFair {
     fn set_framing(&mut self, framing: Framing) {
         self.framing = framing;
         self.wire_max = framing.wire_bytes(self.bytes_max);
-    }
-
-    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
-        self.change(accepted(Params::new(settings)));
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {

@@ -6,10 +6,10 @@ use weir_packet::{FlowKey, Slot};
 
 use super::time::REBASE;
 use super::*;
-use crate::rig::{Rig, gauge};
+use crate::rig::{self, Rig, defaults, gauge};
 
 pub(super) fn params() -> Params {
-    Params::new(&Settings::defaults(MANUAL.parameters)).unwrap()
+    defaults::<TripleFair>()
 }
 
 pub(super) fn queues() -> TripleFair {
@@ -610,10 +610,8 @@ fn a_change_of_hosts_keeps_what_is_held() {
     for n in 0..100 {
         rig.offer(&mut discipline, n % 10, 500);
     }
-    let mut settings = Settings::defaults(MANUAL.parameters);
-    let word = weir_base::setting::Scalar::Text("source".into());
-    settings.set(MANUAL.parameters, "hosts", &word).unwrap();
-    discipline.reconfigure(&settings, rig.now);
+    let other = rig::params::<TripleFair>(&[("hosts", "source")]).unwrap();
+    discipline.change(other, rig.now);
     assert_eq!(discipline.backlog().packets, 100);
     rig.offer(&mut discipline, 3, 500);
     let mut last = [None; 10];

@@ -1,7 +1,7 @@
 //! The manual page and the parameters.
 
 use weir_base::gauge::{Gauge, Unit};
-use weir_base::setting::{Kind, Parameter, Setting, SettingError, Settings};
+use weir_base::setting::{Kind, Parameter, Setting};
 use weir_base::{Rate, Span};
 use weir_packet::KeyKind;
 
@@ -9,7 +9,8 @@ use crate::aqm::codel::{Control, ECN, INTERVAL, TARGET};
 use crate::contract::{Manual, Threshold};
 use crate::flow::flow_cache::Policy;
 pub use crate::flow::lottery::Rule;
-use crate::parts::bins::{KEY, key_kind};
+use crate::params::{Parameters, Value, params, words};
+use crate::parts::bins::KEY;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -95,32 +96,7 @@ finds the victim instead). That lowers the adaptive probability, but not below 1
 200 of its packets on average, and stays. An attacker who stays below the threshold, or rotates among many
 flows, is not a hog. With pins, one packet of each flow in each `pin_timeout` holds three quarters of the
 cache.",
-    parameters: &[
-        Parameter::new("cache", Kind::Count(1, 65536), "64", "flows in the cache; more than the expected number of \
-                                                              hogs").id(1),
-        Parameter::new("admission", Kind::RatioOrWord(0.0, 1.0, ADAPTIVE), ADAPTIVE,
-            "probability that a miss admits its flow to the cache, or adaptive").id(2),
-        Parameter::new("threshold", Kind::PacketsRateOrShare(1_000_000_000, Rate::PARAMETER_MAX), "1/20",
-            "threshold that makes a cached flow a hog: packets since admission, a rate, or a share of all traffic").id(3),
-        Parameter::new("hit_weight", Kind::Count(1, 1000), "1",
-            "share of the hit queue, relative to the miss queue").id(4),
-        Parameter::new("miss_weight", Kind::Count(1, 1000), "1",
-            "share of the miss queue, relative to the hit queue").id(5),
-        Parameter::new("pin", Kind::Flag, "false", "a flow above the threshold stays in the cache").id(6),
-        Parameter::new("pin_timeout", Kind::Span(Span::from_millis(1), Span::from_secs(86_400)), "10 s",
-            "time below the threshold after which a flow's pin is released").id(7),
-        KEY.id(8),
-        Parameter::new("limit", Kind::Count(1, 500_000), "500 packets",
-            "maximum packets held, in each of the two queues").id(9),
-        Parameter::new("rate_window", Kind::Span(Span::from_micros(10), Span::from_secs(100)), "100 ms",
-            "window of the rate measurement, for each flow and for all together").id(10),
-        Parameter::new("order", Kind::Word(&[FREE, KEPT]), FREE,
-            "whether a flow that moves between the queues keeps its order").id(11),
-        Parameter::new("codel", Kind::Flag, "false", "both queues are under CoDel").id(12),
-        TARGET.id(13),
-        INTERVAL.id(14),
-        ECN.id(15),
-    ],
+    parameters: Params::TABLE,
     gauges: &[
         Gauge::counter(101, "hits", Unit::Packets, "packets of flows in the cache"),
         Gauge::counter(102, "misses", Unit::Packets, "packets of flows not in the cache"),
@@ -148,74 +124,87 @@ cache.",
     ],
 };
 
-/// The word for an admission probability that adapts.
-const ADAPTIVE: &str = "adaptive";
-/// The words for the order of flows that cross.
-const FREE: &str = "free";
-const KEPT: &str = "kept";
+words! {
+    /// The order of a flow that crosses between the queues.
+    pub enum Crossing {
+        /// Its packets may overtake each other.
+        Free = "free",
+        /// It keeps its order.
+        Kept = "kept",
+    }
+}
 
-/// Parameters.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Params {
-    /// Flows in the cache.
-    pub cache: usize,
-    /// How a miss admits its flow.
-    pub admission: Rule,
-    /// The threshold from which a flow in the cache is a hog.
-    pub threshold: Threshold,
-    /// Weight of the hit queue.
-    pub hit_weight: u32,
-    /// Weight of the miss queue.
-    pub miss_weight: u32,
-    /// Whether a hog stays in the cache.
-    pub pin: bool,
-    /// A pin is released when its flow was not above the threshold for this time.
-    pub pin_timeout: Span,
-    /// The part of a flow key that identifies a flow.
-    pub key: KeyKind,
-    /// Maximum packets held, in each of the two queues.
-    pub limit: usize,
-    /// Window of the rates.
-    pub rate_window: Span,
-    /// Whether a flow that crosses between the queues keeps its order.
-    pub keeps_order: bool,
-    /// The control law of both queues, if they have one.
-    pub control: Option<Control>,
+impl Value for Rule {
+    fn of(setting: &Setting) -> Result<Self, String> {
+        Ok(match setting {
+            Setting::Ratio(probability) => Self::Fixed(*probability),
+            _ => Self::Adaptive,
+        })
+    }
+}
+
+impl Value for Threshold {
+    fn of(setting: &Setting) -> Result<Self, String> {
+        match setting {
+            Setting::Count(packets) => Ok(Self::Packets(*packets)),
+            Setting::Rate(rate) => Ok(Self::Rate(*rate)),
+            Setting::Ratio(share) => Ok(Self::Share(*share)),
+            other => Err(format!("{other} is not a threshold")),
+        }
+    }
+}
+
+params! {
+    /// Parameters.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Params {
+        /// Flows in the cache.
+        pub cache: usize = Parameter::new("cache", Kind::Count(1, 65536), "64",
+            "flows in the cache; more than the expected number of \
+                                                              hogs").id(1),
+        /// How a miss admits its flow.
+        pub admission: Rule = Parameter::new("admission", Kind::RatioOrWord(0.0, 1.0, "adaptive"), "adaptive",
+            "probability that a miss admits its flow to the cache, or adaptive").id(2),
+        /// The threshold from which a flow in the cache is a hog.
+        pub threshold: Threshold = Parameter::new("threshold",
+            Kind::PacketsRateOrShare(1_000_000_000, Rate::PARAMETER_MAX), "1/20",
+            "threshold that makes a cached flow a hog: packets since admission, a rate, or a share of all traffic").id(3),
+        /// Weight of the hit queue.
+        pub hit_weight: u32 = Parameter::new("hit_weight", Kind::Count(1, 1000), "1",
+            "share of the hit queue, relative to the miss queue").id(4),
+        /// Weight of the miss queue.
+        pub miss_weight: u32 = Parameter::new("miss_weight", Kind::Count(1, 1000), "1",
+            "share of the miss queue, relative to the hit queue").id(5),
+        /// Whether a hog stays in the cache.
+        pub pin: bool = Parameter::new("pin", Kind::Flag, "false",
+            "a flow above the threshold stays in the cache").id(6),
+        /// A pin is released when its flow was not above the threshold for this time.
+        pub pin_timeout: Span = Parameter::new("pin_timeout",
+            Kind::Span(Span::from_millis(1), Span::from_secs(86_400)), "10 s",
+            "time below the threshold after which a flow's pin is released").id(7),
+        /// The part of a flow key that identifies a flow.
+        pub key: KeyKind = KEY.id(8),
+        /// Maximum packets held, in each of the two queues.
+        pub limit: usize = Parameter::new("limit", Kind::Count(1, 500_000), "500 packets",
+            "maximum packets held, in each of the two queues").id(9),
+        /// Window of the rates.
+        pub rate_window: Span = Parameter::new("rate_window",
+            Kind::Span(Span::from_micros(10), Span::from_secs(100)), "100 ms",
+            "window of the rate measurement, for each flow and for all together").id(10),
+        /// The order of a flow that crosses between the queues.
+        pub order: Crossing = Parameter::new("order", Kind::Word(Crossing::WORDS), "free",
+            "whether a flow that moves between the queues keeps its order").id(11),
+        /// Whether both queues are under the control law.
+        pub codel: bool = Parameter::new("codel", Kind::Flag, "false", "both queues are under CoDel").id(12),
+        /// The control law.
+        pub control: Control => [TARGET.id(13), INTERVAL.id(14), ECN.id(15)],
+    }
 }
 
 impl Params {
-    /// From checked settings.
-    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
-        let control = Control::new(settings)?;
-        let params = Self {
-            cache: settings.count("cache") as usize,
-            admission: match settings.setting("admission") {
-                Setting::Ratio(probability) => Rule::Fixed(*probability),
-                _ => Rule::Adaptive,
-            },
-            threshold: match settings.setting("threshold") {
-                Setting::Rate(rate) => Threshold::Rate(*rate),
-                Setting::Ratio(share) => Threshold::Share(*share),
-                _ => Threshold::Packets(settings.count("threshold")),
-            },
-            hit_weight: settings.count("hit_weight") as u32,
-            miss_weight: settings.count("miss_weight") as u32,
-            pin: settings.flag("pin"),
-            pin_timeout: settings.span("pin_timeout"),
-            key: key_kind(settings),
-            limit: settings.count("limit") as usize,
-            rate_window: settings.span("rate_window"),
-            keeps_order: settings.word("order") == KEPT,
-            control: settings.flag("codel").then_some(control),
-        };
-        if params.pin && params.threshold.is_nothing() {
-            return Err(SettingError::Contradiction {
-                name: "pin",
-                why: "every flow is above this threshold, so pins would keep the first flows that arrive"
-                    .to_owned(),
-            });
-        }
-        Ok(params)
+    #[inline]
+    pub(super) fn keeps_order(&self) -> bool {
+        self.order == Crossing::Kept
     }
 
     pub(super) fn policy(&self) -> Policy {

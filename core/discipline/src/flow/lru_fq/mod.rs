@@ -15,12 +15,12 @@
 
 use std::collections::VecDeque;
 
-use weir_base::setting::Settings;
-use weir_base::{Instant, Stream, Tally};
+use weir_base::setting::SettingError;
+use weir_base::{Instant, Streams, Tally};
 use weir_packet::{Class, Packet, Reason};
 
 use crate::aqm::codel;
-use crate::contract::{self, Admission, Cx, Discipline, FlowReport, Ready, accepted};
+use crate::contract::{Admission, Configured, Cx, Discipline, FlowReport, Manual};
 use crate::fair::stfq::{ByteCost, Clock, Tag};
 use crate::flow::flow_cache::FlowCache;
 use crate::flow::order::{Gates, Progress};
@@ -28,20 +28,7 @@ use crate::waiting::{self, REPORTS_MAX, Waiting};
 
 mod manual;
 
-pub use self::manual::{MANUAL, Params, Rule};
-
-/// How the discipline is checked and built.
-pub const KIND: contract::Kind = contract::Kind {
-    manual: MANUAL,
-    knows_flows: true,
-    limit: |settings| Ok(Params::new(settings)?.limit * 2),
-    build: |settings, _, streams| {
-        Box::new(LruFq::new(
-            accepted(Params::new(settings)),
-            streams.stream(MANUAL.name),
-        ))
-    },
-};
+pub use self::manual::{Crossing, MANUAL, Params, Rule};
 
 /// Counters of the queues.
 #[derive(Clone, Copy, Debug, Default)]
@@ -131,20 +118,6 @@ impl Queue {
 }
 
 impl LruFq {
-    /// An empty cache and empty queues. All memory that they will ever use is allocated now.
-    pub fn new(params: Params, stream: Stream) -> Self {
-        Self {
-            cache: FlowCache::new(params.policy(), stream),
-            queues: [params.hit_weight, params.miss_weight]
-                .map(|weight| Queue::new(params.limit, weight)),
-            gates: Gates::new(gates_max(&params)),
-            clock: Clock::default(),
-            bytes_max: 0,
-            params,
-            stats: Stats::default(),
-        }
-    }
-
     /// The queue whose head has the lower start tag; the miss queue if the tags are equal, or if a gate holds the hit
     /// queue.
     fn turn(&self) -> Option<usize> {
@@ -165,7 +138,7 @@ impl LruFq {
     /// The queue for a packet that the cache has just classified.
     fn place(&mut self, is_hog: bool) -> usize {
         let judged = if is_hog { HIT } else { MISS };
-        if !self.params.keeps_order {
+        if !self.params.keeps_order() {
             return judged;
         }
         let [hit, miss] = &self.queues;
@@ -185,12 +158,12 @@ impl LruFq {
     /// Takes the next packet of a queue that the control law, if any, lets pass. No gate before the queue's first
     /// packet may be closed.
     fn take(&mut self, which: usize, cx: &mut Cx<'_>) -> Option<Packet> {
-        let Some(control) = &self.params.control else {
+        if !self.params.codel {
             if which == HIT {
                 self.gates.leave(self.queues[HIT].left() + 1);
             }
             return self.queues[which].pop();
-        };
+        }
         let [hit, miss] = &mut self.queues;
         let left = miss.left();
         let (queue, gates) = match which {
@@ -199,17 +172,47 @@ impl LruFq {
         };
         let mut state = queue.codel;
         let mut leaving = Leaving { queue, gates };
-        let stats = &mut self.stats.control;
+        let (control, stats) = (&self.params.control, &mut self.stats.control);
         let packet = codel::dequeue(&mut state, control, cx, &mut leaving, self.bytes_max, stats);
         leaving.queue.codel = state;
         packet
     }
+}
 
-    /// Applies other parameters; keeps the state.
-    fn change(&mut self, params: Params) {
-        if params.keeps_order != self.params.keeps_order || params.limit > self.params.limit {
+impl Configured for LruFq {
+    type Params = Params;
+    const MANUAL: Manual = MANUAL;
+    const KNOWS_FLOWS: bool = true;
+
+    fn limit(params: &Params) -> Result<usize, SettingError> {
+        params.control.check()?;
+        if params.pin && params.threshold.is_nothing() {
+            return Err(SettingError::Contradiction {
+                name: "pin",
+                why: "every flow is above this threshold, so pins would keep the first flows that arrive"
+                    .to_owned(),
+            });
+        }
+        Ok(params.limit * 2)
+    }
+
+    fn build(params: Params, _now: Instant, streams: &Streams) -> Self {
+        Self {
+            cache: FlowCache::new(params.policy(), streams.stream(MANUAL.name)),
+            queues: [params.hit_weight, params.miss_weight]
+                .map(|weight| Queue::new(params.limit, weight)),
+            gates: Gates::new(gates_max(&params)),
+            clock: Clock::default(),
+            bytes_max: 0,
+            params,
+            stats: Stats::default(),
+        }
+    }
+
+    fn change(&mut self, params: Params, _now: Instant) {
+        if params.order != self.params.order || params.limit > self.params.limit {
             let old = std::mem::replace(&mut self.gates, Gates::new(gates_max(&params)));
-            if params.keeps_order {
+            if params.keeps_order() {
                 self.gates.take_over(old);
             }
         }
@@ -229,7 +232,7 @@ impl Discipline for LruFq {
         if self.turn().is_none() {
             self.clock.idle();
         }
-        let progress = match (&self.queues, self.params.keeps_order) {
+        let progress = match (&self.queues, self.params.keeps_order()) {
             ([hit, miss], true) => Progress {
                 hit_left: hit.left(),
                 miss_came: miss.came,
@@ -253,7 +256,7 @@ impl Discipline for LruFq {
         queue.backlog.count(packet.bytes());
         queue.packets.push_back(packet);
         queue.came += 1;
-        if self.params.keeps_order
+        if self.params.keeps_order()
             && let Some(latest) = self.cache.latest()
         {
             latest[which] = queue.came;
@@ -283,13 +286,6 @@ impl Discipline for LruFq {
         self.queues.iter().all(room) // the queue of a packet is not known before it arrives
     }
 
-    fn ready(&self, _now: Instant) -> Ready {
-        match self.turn() {
-            None => Ready::Empty,
-            Some(_) => Ready::Now,
-        }
-    }
-
     fn backlog(&self) -> Tally {
         self.queues[HIT].backlog + self.queues[MISS].backlog
     }
@@ -300,10 +296,6 @@ impl Discipline for LruFq {
             + self.cache.state_bytes()
             + self.gates.state_bytes()
             + packets * size_of::<Packet>()
-    }
-
-    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
-        self.change(accepted(Params::new(settings)));
     }
 
     /// Drains in order of arrival over both queues, so that a flow that crossed is in order again.
@@ -354,30 +346,34 @@ impl Discipline for LruFq {
 
 /// Maximum gates of the hit queue.
 fn gates_max(params: &Params) -> usize {
-    if params.keeps_order { params.limit } else { 0 }
+    if params.keeps_order() {
+        params.limit
+    } else {
+        0
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::aqm::codel::Control;
-    use crate::contract::Threshold;
+    use crate::contract::{Ready, Threshold};
     use crate::fair::stfq::tests::Reference;
-    use crate::rig::{Rig, gauge};
+    use crate::rig::{self, Rig, built, defaults, gauge};
     use proptest::prelude::*;
-    use weir_base::{Rate, Span, Streams};
+    use weir_base::{Rate, Span};
 
     fn params() -> Params {
         Params {
             admission: Rule::Fixed(1.0),
             threshold: Threshold::Packets(2),
             limit: 100,
-            ..Params::new(&Settings::defaults(MANUAL.parameters)).unwrap()
+            ..defaults::<LruFq>()
         }
     }
 
     fn lru_fq(params: Params) -> LruFq {
-        LruFq::new(params, Streams::new(1).stream("lru_fq"))
+        built(params)
     }
 
     #[test]
@@ -491,23 +487,22 @@ mod tests {
 
     #[test]
     fn a_pin_for_everybody_is_refused() {
-        let given = weir_base::setting::Scalar::Text("0 packets".into());
-        let on = weir_base::setting::Scalar::Flag(true);
-        let settings = Settings::check(MANUAL.parameters, [("threshold", &given), ("pin", &on)]);
-        let error = Params::new(&settings.unwrap()).unwrap_err();
+        let given = [("threshold", "0 packets"), ("pin", "true")];
+        let error = rig::params::<LruFq>(&given).unwrap_err();
         assert_eq!(error.name(), "pin");
     }
 
     #[test]
     fn codel_keeps_both_queues_short() {
         let waits = |codel: bool| {
-            let control = codel.then_some(Control {
+            let control = Control {
                 target: Span::from_millis(5),
                 interval: Span::from_millis(100),
                 ecn: false,
-            });
+            };
             let mut rig = Rig::new(2);
             let mut fq = lru_fq(Params {
+                codel,
                 control,
                 ..params()
             });
@@ -529,7 +524,7 @@ mod tests {
     fn a_flow_that_crosses_waits_for_its_packets_in_the_other_queue() {
         let mut rig = Rig::new(9);
         let mut fq = lru_fq(Params {
-            keeps_order: true,
+            order: Crossing::Kept,
             hit_weight: 1000,
             ..params()
         });
@@ -562,11 +557,11 @@ mod tests {
             calls in prop::collection::vec((0_u8..5, 0_usize..6, 1_u32..1500, 0_u64..30), 0..600),
         ) {
             let mut rig = Rig::new(6);
-            let control = codel.then_some(Control {
+            let control = Control {
                 target: Span::from_millis(5),
                 interval: Span::from_millis(20),
                 ecn: false,
-            });
+            };
             let mut fq = lru_fq(Params {
                 cache,
                 admission,
@@ -574,7 +569,8 @@ mod tests {
                 hit_weight: weights.0,
                 miss_weight: weights.1,
                 limit,
-                keeps_order: true,
+                order: Crossing::Kept,
+                codel,
                 control,
                 ..params()
             });

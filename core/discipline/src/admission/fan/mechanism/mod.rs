@@ -6,12 +6,12 @@
 //!   its timer                         ─┘   (state, event)
 //! ```
 //!
-//! Each mechanism has one file, and is a state machine without side effects: events in, actions out.
+//! Each mechanism is a state machine without side effects: events in, actions out.
 //! - [`none`](None): no new flow is accepted
 //! - [`efm`]: all elastic flows leave the list
 //! - [`raef`]: elastic flows that have been on the list for a certain time leave it
-//! - [`rbaef`]: as `raef`, and removed flows are blocked for a time
-//! - [`rpaef`]: as `raef`, and removed flows come back before others
+//!   - `rbaef`: as `raef`, and removed flows are blocked for a time
+//!   - `rpaef`: as `raef`, and removed flows come back before others
 //! - [`efmp`]: one flow at a time leaves, the oldest or the most active one, until that is enough
 //! - [`ramaf`]: the most active flows leave, as many as exceed the permitted number, and come back
 //! - [`eccm`]: the fair rate is assumed to be high enough for a moment, and no established flow leaves
@@ -25,8 +25,6 @@ mod efmp;
 mod none;
 mod raef;
 mod ramaf;
-mod rbaef;
-mod rpaef;
 
 use std::fmt::Debug;
 
@@ -40,13 +38,6 @@ use crate::parts::chance::Chance;
 pub(super) const WORDS: &[&str] = &[
     "none", "efm", "raef", "rbaef", "rpaef", "efmp", "ramaf", "eccm",
 ];
-/// The words for the flow that EFMP removes.
-pub(super) const POLICIES: &[&str] = &["oldest", "most_active"];
-/// The words for the flows that RAMAF counts.
-pub(super) const COUNTED: &[&str] = &["elastic", "listed"];
-/// The words for the form of ECCM.
-pub(super) const FORMS: &[&str] = &["timers", "literal"];
-
 /// An event that a mechanism reacts to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
@@ -143,9 +134,9 @@ pub(super) trait Mechanism: Debug + Send {
 pub(super) fn of(word: &str) -> Box<dyn Mechanism> {
     match word {
         "efm" => Box::new(efm::Efm),
-        "raef" => Box::new(raef::Raef),
-        "rbaef" => Box::new(rbaef::Rbaef),
-        "rpaef" => Box::new(rpaef::Rpaef),
+        "raef" => Box::new(raef::Raef::Forget),
+        "rbaef" => Box::new(raef::Raef::Block),
+        "rpaef" => Box::new(raef::Raef::Prefer),
         "efmp" => Box::new(efmp::Efmp),
         "ramaf" => Box::new(ramaf::Ramaf::default()),
         "eccm" => Box::new(eccm::Eccm::default()),
