@@ -26,9 +26,10 @@ fn table(root: &Path, files: &[&PathBuf]) -> io::Result<String> {
     let mut table = String::from("&[\n");
     for file in files {
         let name = file.strip_prefix(root).map_err(io::Error::other)?;
-        let name = match ends(file, TRACE) {
-            true => name.to_owned(),
-            false => name.with_extension(""),
+        let name = if ends(file, TRACE) {
+            name.to_owned()
+        } else {
+            name.with_extension("")
         };
         let _ = writeln!(
             table,

@@ -119,12 +119,13 @@ fn list(arguments: &ListArguments) -> Result<(), Failure> {
 
 fn read(file: &Path) -> Result<String, Failure> {
     let mut bytes = Vec::new();
-    let read = match file.as_os_str() == "-" {
-        true => std::io::stdin()
+    let read = if file.as_os_str() == "-" {
+        std::io::stdin()
             .take(FILE_BYTES_MAX + 1)
-            .read_to_end(&mut bytes),
-        false => std::fs::File::open(file)
-            .and_then(|open| open.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)),
+            .read_to_end(&mut bytes)
+    } else {
+        std::fs::File::open(file)
+            .and_then(|open| open.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
     };
     let wrong = |why: String| Failure::Usage(format!("{}: {why}", file.display()));
     match read {
@@ -160,9 +161,10 @@ fn of_file(text: &str) -> Result<Vec<RouteWish>, Vec<String>> {
     if routes.is_empty() && errors.is_empty() {
         errors.push("the file has no routes".to_owned());
     }
-    match errors.is_empty() {
-        true => Ok(routes),
-        false => Err(errors),
+    if errors.is_empty() {
+        Ok(routes)
+    } else {
+        Err(errors)
     }
 }
 

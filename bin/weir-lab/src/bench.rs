@@ -146,40 +146,45 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
                 transports: transports.clone(),
             };
             let rows = associations::bench(&options).map_err(|e| Failure::Run(e.to_string()))?;
-            match json {
-                true => print_json(&rows),
-                false => print(&forces_table(&rows)),
+            if json {
+                print_json(&rows)
+            } else {
+                print(&forces_table(&rows))
             }
         }
         BenchCommand::Classifier { quick, json } => {
             const ROUNDS: usize = 5;
             let rows = classifier::run(ROUNDS, quick).map_err(|e| Failure::Run(e.to_string()))?;
-            match json {
-                true => print_json(&rows),
-                false => print(&classifier::table(&rows)),
+            if json {
+                print_json(&rows)
+            } else {
+                print(&classifier::table(&rows))
             }
         }
         BenchCommand::Discipline { quick, json } => {
             let rows = discipline::run(quick).map_err(wrong)?;
-            match json {
-                true => print_json(&rows),
-                false => print(&discipline::table(&rows)),
+            if json {
+                print_json(&rows)
+            } else {
+                print(&discipline::table(&rows))
             }
         }
         BenchCommand::Encapsulation { quick, json } => {
             const ROUNDS: usize = 5;
             let rows =
                 encapsulation::run(ROUNDS, quick).map_err(|e| Failure::Run(e.to_string()))?;
-            match json {
-                true => print_json(&rows),
-                false => print(&encapsulation::table(&rows)),
+            if json {
+                print_json(&rows)
+            } else {
+                print(&encapsulation::table(&rows))
             }
         }
         BenchCommand::FlowCache { quick, json } => {
             let rows = flow_cache::run(quick).map_err(wrong)?;
-            match json {
-                true => print_json(&rows),
-                false => print(&flow_cache::table(&rows)),
+            if json {
+                print_json(&rows)
+            } else {
+                print(&flow_cache::table(&rows))
             }
         }
         BenchCommand::Forwarding { packets, json } => {
@@ -189,23 +194,26 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
                 path: forwarding::run(&disciplines, ROUNDS, packets as usize).map_err(wrong)?,
                 headers: headers::run(ROUNDS).map_err(|e| Failure::Run(e.to_string()))?,
             };
-            match json {
-                true => print_json(&report),
-                false => print(&forwarding_table(&report)),
+            if json {
+                print_json(&report)
+            } else {
+                print(&forwarding_table(&report))
             }
         }
         BenchCommand::Lookup { rounds, json } => {
             let rows = lookup::run(rounds as usize).map_err(wrong)?;
-            match json {
-                true => print_json(&rows),
-                false => print(&lookup_table(&rows)),
+            if json {
+                print_json(&rows)
+            } else {
+                print(&lookup_table(&rows))
             }
         }
         BenchCommand::Simulator { rounds, json } => {
             let rows = simulator::run(rounds as usize).map_err(|e| Failure::Run(e.to_string()))?;
-            match json {
-                true => print_json(&rows),
-                false => print(&simulator_table(&rows)),
+            if json {
+                print_json(&rows)
+            } else {
+                print(&simulator_table(&rows))
             }
         }
         BenchCommand::Live {
@@ -214,9 +222,10 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
             json,
         } => {
             let report = live::run(rounds as usize, seconds).map_err(failed)?;
-            match json {
-                true => print_json(&report),
-                false => print(&live_table(&report)),
+            if json {
+                print_json(&report)
+            } else {
+                print(&live_table(&report))
             }
         }
         BenchCommand::Overload {
@@ -225,16 +234,18 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
             json,
         } => {
             let rows = overload::run(rounds as usize, seconds).map_err(failed)?;
-            match json {
-                true => print_json(&rows),
-                false => print(&overload_table(&rows)),
+            if json {
+                print_json(&rows)
+            } else {
+                print(&overload_table(&rows))
             }
         }
         BenchCommand::Pacing { seconds, json } => {
             let rows = pacing::run(seconds).map_err(failed)?;
-            match json {
-                true => print_json(&rows),
-                false => print(&pacing_table(&rows)),
+            if json {
+                print_json(&rows)
+            } else {
+                print(&pacing_table(&rows))
             }
         }
     }

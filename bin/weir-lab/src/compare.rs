@@ -47,9 +47,10 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     let loads = loads.collect::<Result<Vec<Chosen>, Failure>>()?;
     let options = Options {
         candidates: disciplines(&arguments.disciplines)?,
-        loads: match loads.is_empty() {
-            true => chosen::defaults(arguments.runs.on != On::Sim),
-            false => loads,
+        loads: if loads.is_empty() {
+            chosen::defaults(arguments.runs.on != On::Sim)
+        } else {
+            loads
         },
         rate: arguments.rate,
         both: arguments.runs.on == On::Both,
@@ -62,9 +63,10 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
         check_writable(folder)?;
     }
     let comparison = compare::run(&options).map_err(failure)?;
-    match arguments.json {
-        true => print_json(&comparison)?,
-        false => print(&compare::text(&comparison))?,
+    if arguments.json {
+        print_json(&comparison)?
+    } else {
+        print(&compare::text(&comparison))?
     }
     if let Some(folder) = &arguments.out {
         let files = compare::write(&comparison, folder).map_err(failure)?;

@@ -66,9 +66,10 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Failure> {
         let files = reproduce::write(&reproduction, folder).map_err(failure)?;
         written(&files, folder)?;
     }
-    match arguments.json {
-        true => print_json(&reproduction)?,
-        false => print(&reproduce::text(&reproduction))?,
+    if arguments.json {
+        print_json(&reproduction)?
+    } else {
+        print(&reproduce::text(&reproduction))?
     }
     let mistakes = reproduction.mistakes();
     let mistakes: Vec<String> = mistakes
@@ -90,8 +91,9 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Failure> {
     if !bad.is_empty() {
         why.push(format!("these claims do not hold: {}", bad.join(", ")));
     }
-    match why.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::Run(why.join("; "))),
+    if why.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Run(why.join("; ")))
     }
 }

@@ -115,9 +115,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         let options = RunOptions {
             scenario: file,
             text: text.map(str::to_owned),
-            reading: match arguments.as_printed {
-                true => Reading::Printed,
-                false => Reading::Calibrated,
+            reading: if arguments.as_printed {
+                Reading::Printed
+            } else {
+                Reading::Calibrated
             },
             overrides: arguments.set.clone(),
             sweeps: arguments.sweep.clone(),

@@ -31,9 +31,10 @@ fn duration(text: &str) -> Result<Span, String> {
     let span: Span = text.parse().map_err(|error| format!("{error}"))?;
     let (first, last) = (DURATION_S.start(), DURATION_S.end());
     let permitted = Span::from_secs(*first)..=Span::from_secs(*last);
-    match permitted.contains(&span) {
-        true => Ok(span),
-        false => Err(format!("must be from {first} s to {last} s")),
+    if permitted.contains(&span) {
+        Ok(span)
+    } else {
+        Err(format!("must be from {first} s to {last} s"))
     }
 }
 
@@ -48,12 +49,14 @@ pub(crate) fn run(arguments: &SoakArguments) -> Result<(), Failure> {
         interrupt: weir_experiment::interrupt_flag().map_err(failure)?,
     };
     let report = soak::run(&options).map_err(failure)?;
-    match arguments.json {
-        true => print_json(&report)?,
-        false => print(&report.text())?,
+    if arguments.json {
+        print_json(&report)?
+    } else {
+        print(&report.text())?
     }
-    match report.holds() {
-        true => Ok(()),
-        false => Err(Failure::Reported(1)),
+    if report.holds() {
+        Ok(())
+    } else {
+        Err(Failure::Reported(1))
     }
 }

@@ -128,9 +128,10 @@ fn circumstances(result: &Value) -> String {
 
 /// An error with the compared `values`, unless the condition `holds`.
 fn ensure(holds: bool, values: impl Debug) -> Result<(), String> {
-    match holds {
-        true => Ok(()),
-        false => Err(format!("missed with {values:?}")),
+    if holds {
+        Ok(())
+    } else {
+        Err(format!("missed with {values:?}"))
     }
 }
 

@@ -79,9 +79,10 @@ pub fn run(arguments: CaptureArguments) -> Result<(), Failure> {
 fn copy(socket: &Path, path: &str, out: &Path) -> Result<(), Failure> {
     let failed = |e: io::Error| Failure::Run(format!("{}: {e}", out.display()));
     let mut waiting = Waiting::new().map_err(failed)?;
-    let mut writer: Box<dyn Write> = match is_stdout(out) {
-        true => Box::new(io::stdout()),
-        false => Box::new(File::create(out).map_err(failed)?),
+    let mut writer: Box<dyn Write> = if is_stdout(out) {
+        Box::new(io::stdout())
+    } else {
+        Box::new(File::create(out).map_err(failed)?)
     };
     let mut interrupted = false;
     loop {

@@ -31,9 +31,10 @@ const STANDARD_INPUT: &str = "standard input";
 
 /// The name of a file in messages.
 pub fn shown(path: &Path) -> String {
-    match path.as_os_str() == "-" {
-        true => STANDARD_INPUT.to_owned(),
-        false => path.display().to_string(),
+    if path.as_os_str() == "-" {
+        STANDARD_INPUT.to_owned()
+    } else {
+        path.display().to_string()
     }
 }
 
@@ -52,9 +53,10 @@ fn read_input() -> Result<String, Failure> {
     let mut input = std::io::stdin().lock().take(FILE_BYTES_MAX + 1);
     let read = input.read_to_end(&mut bytes);
     read.map_err(|e| failed(e.to_string()))?;
-    match bytes.len() as u64 > FILE_BYTES_MAX {
-        true => Err(failed(format!("longer than {FILE_BYTES_MAX} bytes"))),
-        false => decoded(bytes).map_err(|e| failed(e.to_string())),
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        Err(failed(format!("longer than {FILE_BYTES_MAX} bytes")))
+    } else {
+        decoded(bytes).map_err(|e| failed(e.to_string()))
     }
 }
 
@@ -106,11 +108,12 @@ impl Configuration {
     /// The plan for a running router. Refuses a configuration whose forwarding element differs from `fe`, the running
     /// one.
     pub fn for_running(self, fe: Option<&FePlan>) -> Result<Plan, Vec<String>> {
-        match self.fe.as_ref() == fe {
-            true => Ok(self.plan),
-            false => Err(vec![
+        if self.fe.as_ref() == fe {
+            Ok(self.plan)
+        } else {
+            Err(vec![
                 "[fe] and [ce.NAME] cannot change while the router runs; restart it".to_owned(),
-            ]),
+            ])
         }
     }
 }
@@ -136,9 +139,10 @@ fn checked(name: &str, text: &str) -> Result<(Configuration, Document), Vec<Stri
     let document = Document::parse(name, text).map_err(|e| vec![e.to_string()])?;
     let (of_fe, of_router): (Vec<_>, Vec<_>) =
         document.changes().iter().cloned().partition(fe::is_of_fe);
-    let fe = match of_fe.is_empty() {
-        true => Ok(None),
-        false => FePlan::check(&of_fe).map(Some),
+    let fe = if of_fe.is_empty() {
+        Ok(None)
+    } else {
+        FePlan::check(&of_fe).map(Some)
     };
     match (Plan::check(&of_router), fe) {
         (Ok(plan), Ok(fe)) => Ok((Configuration { plan, fe }, document)),
@@ -235,9 +239,10 @@ pub fn diff(path: &Path, socket: &Path) -> Result<(), Failure> {
     for line in &differences {
         print(&format!("{}\n", one_line(line)))?;
     }
-    match differences.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::Different),
+    if differences.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Different)
     }
 }
 

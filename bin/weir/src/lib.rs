@@ -69,9 +69,10 @@ impl RouterSocket {
     /// The socket of the control element: the given socket unless it is the router's default, otherwise the CE's
     /// default.
     fn of_control_element(&self) -> PathBuf {
-        match self.socket.as_os_str() == SOCKET_DEFAULT {
-            true => CE_SOCKET_DEFAULT.into(),
-            false => self.socket.clone(),
+        if self.socket.as_os_str() == SOCKET_DEFAULT {
+            CE_SOCKET_DEFAULT.into()
+        } else {
+            self.socket.clone()
         }
     }
 }

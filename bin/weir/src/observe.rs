@@ -120,9 +120,10 @@ pub fn run(arguments: ObserveArguments) -> Result<(), Failure> {
 /// Prints a line of the response. Returns whether standard output still has a reader.
 fn show(bytes: &[u8], json: bool) -> Result<bool, Failure> {
     if let Ok(event) = serde_json::from_slice::<Observed>(bytes) {
-        return match json {
-            true => print_json_to_reader(&String::from_utf8_lossy(bytes)),
-            false => print_to_reader(&format!("{}\n", one_line(&line(&event)))),
+        return if json {
+            print_json_to_reader(&String::from_utf8_lossy(bytes))
+        } else {
+            print_to_reader(&format!("{}\n", one_line(&line(&event))))
         };
     }
     let other: serde_json::Value = serde_json::from_slice(bytes)

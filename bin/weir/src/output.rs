@@ -33,9 +33,10 @@ fn replaced(
     }
     let mut safe = String::with_capacity(text.len() + 16);
     for letter in text.chars() {
-        match is_plain(letter) {
-            true => safe.push(letter),
-            false => escape(&mut safe, letter),
+        if is_plain(letter) {
+            safe.push(letter)
+        } else {
+            escape(&mut safe, letter)
         }
     }
     safe.into()
@@ -129,9 +130,10 @@ pub fn note(line: &str) {
 /// A help page or the version, with colours for a terminal.
 pub fn rendered(help: &clap::Error) -> String {
     let page = help.render();
-    match io::stdout().is_terminal() {
-        true => page.ansi().to_string(),
-        false => page.to_string(),
+    if io::stdout().is_terminal() {
+        page.ansi().to_string()
+    } else {
+        page.to_string()
     }
 }
 

@@ -112,12 +112,11 @@ impl Table {
 
 /// A cell of at most this many letters, with a mark if it was longer.
 fn cut(cell: &str, width: usize) -> Cow<'_, str> {
-    match cell.chars().count() > width {
-        true => {
-            let kept: String = cell.chars().take(width.saturating_sub(1)).collect();
-            format!("{kept}…").into()
-        }
-        false => cell.into(),
+    if cell.chars().count() > width {
+        let kept: String = cell.chars().take(width.saturating_sub(1)).collect();
+        format!("{kept}…").into()
+    } else {
+        cell.into()
     }
 }
 

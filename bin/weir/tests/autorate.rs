@@ -218,9 +218,12 @@ impl Load {
                 socket.set_read_timeout(limit).unwrap();
                 socket.set_write_timeout(limit).unwrap();
             }
-            load.repeat(move |is_on| match is_on {
-                true => _ = from.write(&[0; 16_384]),
-                false => thread::sleep(Duration::from_millis(10)),
+            load.repeat(move |is_on| {
+                if is_on {
+                    _ = from.write(&[0; 16_384])
+                } else {
+                    thread::sleep(Duration::from_millis(10))
+                }
             });
             let mut taken = vec![0; 65_536];
             load.repeat(move |_| _ = at_sink.read(&mut taken));

@@ -23,9 +23,10 @@ fn frame(port: u16, is_tcp: bool, payload: &[u8]) -> Vec<u8> {
         64,
     );
     let mut out = Vec::new();
-    match is_tcp {
-        true => ip.tcp(40_000, port, 1, 1000).write(&mut out, payload),
-        false => ip.udp(40_000, port).write(&mut out, payload),
+    if is_tcp {
+        ip.tcp(40_000, port, 1, 1000).write(&mut out, payload)
+    } else {
+        ip.udp(40_000, port).write(&mut out, payload)
     }
     .unwrap();
     out

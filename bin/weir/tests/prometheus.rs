@@ -43,9 +43,10 @@ fn file(path: &str) -> PathBuf {
 fn declared() -> BTreeSet<String> {
     let of_row = |row: &Value| {
         let name = row["name"].as_str().unwrap();
-        let ends: &[&str] = match row["type"] == "histogram" {
-            true => &["_bucket", "_sum", "_count"],
-            false => &[""],
+        let ends: &[&str] = if row["type"] == "histogram" {
+            &["_bucket", "_sum", "_count"]
+        } else {
+            &[""]
         };
         ends.iter()
             .map(|end| format!("{name}{end}"))

@@ -31,9 +31,10 @@ pub struct Curve {
 impl Curve {
     /// The average from which all packets are dropped.
     pub fn forced(&self) -> f64 {
-        match self.gentle {
-            true => 2.0 * self.max,
-            false => self.max,
+        if self.gentle {
+            2.0 * self.max
+        } else {
+            self.max
         }
     }
 

@@ -62,9 +62,12 @@ impl Graph {
     /// Finds the shortest paths from every node that forwards.
     pub fn shortest_paths(self) -> ShortestPaths {
         let nodes = 0..self.nodes.len();
-        let distances = nodes.map(|node| match self.nodes[node].forwards {
-            true => self.distances_from(node),
-            false => Vec::new(),
+        let distances = nodes.map(|node| {
+            if self.nodes[node].forwards {
+                self.distances_from(node)
+            } else {
+                Vec::new()
+            }
         });
         ShortestPaths {
             distances: distances.collect(),

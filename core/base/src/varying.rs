@@ -68,9 +68,10 @@ impl Level for Span {
 
 fn between(from: u64, to: u64, part: u64, of: u64) -> u64 {
     let way = |length: u64| (u128::from(length) * u128::from(part) / u128::from(of)) as u64;
-    match to >= from {
-        true => from + way(to - from),
-        false => from - way(from - to),
+    if to >= from {
+        from + way(to - from)
+    } else {
+        from - way(from - to)
     }
 }
 

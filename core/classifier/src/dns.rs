@@ -144,16 +144,18 @@ impl Message {
     }
 
     fn reading(&self, kind: Kind, at_home: bool) -> Reading {
-        let decided = match at_home {
-            true => self.kind.is_some() || (self.is_answer && self.code != 0),
-            false => self.is_whole && self.is_usual && self.questions == 1,
+        let decided = if at_home {
+            self.kind.is_some() || (self.is_answer && self.code != 0)
+        } else {
+            self.is_whole && self.is_usual && self.questions == 1
         };
         if !decided {
             return Reading::No;
         }
-        let evidence = match self.is_whole {
-            true => Evidence::Message,
-            false => Evidence::Header,
+        let evidence = if self.is_whole {
+            Evidence::Message
+        } else {
+            Evidence::Header
         };
         let finding = Finding::new(kind, evidence).named(Some(&self.name));
         Reading::Found(finding.with(self.kind.map_or("", type_name)))

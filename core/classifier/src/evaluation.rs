@@ -235,18 +235,18 @@ pub struct Scores([Score; Kind::ALL.len()]);
 impl Scores {
     /// Compares the verdict on a flow, its class and all of its kinds, with a label.
     pub fn compare(&mut self, class: Option<Kind>, kinds: Kinds, label: &Label) -> Agreement {
-        let mut agreement = match label.names_protocol {
-            true => Agreement::Same,
-            false => Agreement::Open,
+        let mut agreement = if label.names_protocol {
+            Agreement::Same
+        } else {
+            Agreement::Open
         };
         if let Some(kind) = label.kind {
             let score = &mut self.0[kind as usize];
-            match kinds.contains(kind) {
-                true => score.found += 1,
-                false => {
-                    score.missed += 1;
-                    agreement = Agreement::Different;
-                }
+            if kinds.contains(kind) {
+                score.found += 1
+            } else {
+                score.missed += 1;
+                agreement = Agreement::Different;
             }
         }
         let contradicts = |class: &Kind| {

@@ -222,13 +222,15 @@ impl Flow {
         if is_first {
             self.decided_after = self.read;
         }
-        match is_first || replaces {
-            true => self.class = Some(Box::new(finding)),
-            false => self.carried = Some(Box::new(finding)),
+        if is_first || replaces {
+            self.class = Some(Box::new(finding))
+        } else {
+            self.carried = Some(Box::new(finding))
         }
-        self.stage = match carries(kind).is_empty() {
-            true => Stage::Closed,
-            false => Stage::Watched,
+        self.stage = if carries(kind).is_empty() {
+            Stage::Closed
+        } else {
+            Stage::Watched
         };
     }
 
@@ -360,9 +362,10 @@ impl Parsers {
             return found.map_or(Reading::No, Reading::Found);
         }
         let at_home = [53, 5353, 5355].iter().any(|port| ports.contains(port));
-        let reading = match at_home {
-            true => dns::datagram(bytes, ports),
-            false => Reading::No,
+        let reading = if at_home {
+            dns::datagram(bytes, ports)
+        } else {
+            Reading::No
         };
         reading
             .or(|| stun::datagram(bytes))
@@ -389,9 +392,10 @@ impl Parsers {
         if packet.is_dynamic() {
             self.video = self.video.take().or_else(|| self.svc.take(packet.payload));
         }
-        match self.sides[side].rtp.confirm(&packet) {
-            true => Reading::Found(packet.finding()),
-            false => Reading::No,
+        if self.sides[side].rtp.confirm(&packet) {
+            Reading::Found(packet.finding())
+        } else {
+            Reading::No
         }
     }
 

@@ -75,9 +75,10 @@ impl<'a> Packet<'a> {
     /// Number of confirmations that this payload type needs.
     fn confirmations(&self) -> u8 {
         let is_assigned = matches!(self.payload_type, 0 | 3..=19 | 25..=28 | 31..=34 | 96..);
-        match is_assigned && self.source != 0 {
-            true => 1,
-            false => 2,
+        if is_assigned && self.source != 0 {
+            1
+        } else {
+            2
         }
     }
 

@@ -82,9 +82,10 @@ impl<'a> Message<'a> {
             len: HEADER_LEN + len,
             data: None,
         };
-        let attributes = match has_cookie {
-            true => Reader(&reader.0[..len.min(reader.len())]),
-            false => Reader(reader.take(len)?),
+        let attributes = if has_cookie {
+            Reader(&reader.0[..len.min(reader.len())])
+        } else {
+            Reader(reader.take(len)?)
         };
         let walked = message.attributes(attributes);
         (has_cookie || walked.is_some() && message.is_classic(len)).then_some(message)
@@ -128,9 +129,10 @@ impl<'a> Message<'a> {
             9 => "channel",
             _ => "",
         };
-        let evidence = match self.has_cookie {
-            true => Evidence::Message,
-            false => Evidence::Header,
+        let evidence = if self.has_cookie {
+            Evidence::Message
+        } else {
+            Evidence::Header
         };
         Finding::new(Kind::Stun, evidence).with(name)
     }

@@ -40,18 +40,16 @@ impl Ends {
     pub(crate) fn of(key: &FlowKey) -> (Self, bool) {
         let source = (u128::from_be_bytes(key.source), key.source_port);
         let destination = (u128::from_be_bytes(key.destination), key.destination_port);
-        match source <= destination {
-            true => (Self(*key), false),
-            false => (Self(reversed(key)), true),
+        if source <= destination {
+            (Self(*key), false)
+        } else {
+            (Self(reversed(key)), true)
         }
     }
 
     /// The key of a flow, reversed or not.
     pub(crate) fn key(&self, is_turned: bool) -> FlowKey {
-        match is_turned {
-            true => reversed(&self.0),
-            false => self.0,
-        }
+        if is_turned { reversed(&self.0) } else { self.0 }
     }
 }
 
@@ -113,12 +111,11 @@ impl<V> Table<V> {
 
     /// Adds a flow that is absent; returns the evicted flow if the table was full.
     pub(crate) fn insert(&mut self, ends: Ends, value: V) -> Option<(Ends, V)> {
-        let gone = match self.entries.len() == self.capacity {
-            true => {
-                let _ = (0..PASSED_MAX).find(|_| !self.pass_used());
-                self.remove_oldest()
-            }
-            false => None,
+        let gone = if self.entries.len() == self.capacity {
+            let _ = (0..PASSED_MAX).find(|_| !self.pass_used());
+            self.remove_oldest()
+        } else {
+            None
         };
         let place = self.entries.len() as u32;
         self.entries.push(Entry {

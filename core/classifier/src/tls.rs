@@ -45,9 +45,10 @@ pub(crate) fn read(bytes: &[u8], begins: bool) -> Reading {
         // A header in two pieces; only a handshake record is worth waiting for.
         let start = &bytes[..bytes.len().min(2)];
         let is_piece = bytes.len() < HEADER_LEN && [HANDSHAKE, 3].starts_with(start);
-        return match is_piece {
-            true => Reading::Partial(None),
-            false => Reading::No,
+        return if is_piece {
+            Reading::Partial(None)
+        } else {
+            Reading::No
         };
     };
     match header.content {
@@ -85,9 +86,10 @@ fn handshake(bytes: &[u8], first: Record, begins: bool) -> Reading {
     };
     if kind != CLIENT_HELLO && kind != SERVER_HELLO {
         // Another message of a handshake whose beginning was missed, or an encrypted message.
-        return match begins {
-            true => Reading::No,
-            false => middle(bytes, first),
+        return if begins {
+            Reading::No
+        } else {
+            middle(bytes, first)
         };
     }
     let mut message = Vec::new();
@@ -133,9 +135,10 @@ fn middle(bytes: &[u8], record: Record) -> Reading {
         _ => true,
     };
     let goes_on = next.is_empty() || next.len() < HEADER_LEN || Record::parse(next).is_some();
-    match has_form && goes_on {
-        true => found,
-        false => Reading::No,
+    if has_form && goes_on {
+        found
+    } else {
+        Reading::No
     }
 }
 

@@ -220,9 +220,10 @@ impl Impair {
 
     /// Queues a packet for the rate, and starts to send it if no other packet waits.
     fn wait(&mut self, packet: Packet, jitter: u64, now: Instant) {
-        match self.waiting.is_empty() {
-            true => self.sending.begin(packet.bytes(), now),
-            false => self.waiting_bytes += packet.bytes(),
+        if self.waiting.is_empty() {
+            self.sending.begin(packet.bytes(), now)
+        } else {
+            self.waiting_bytes += packet.bytes()
         }
         self.waiting.push_back(Waiting { packet, jitter });
     }
@@ -326,9 +327,10 @@ impl Discipline for Impair {
             return Admission::Refused(cx.fates.discard(packet, Reason::Impaired));
         }
         self.backlog.count(packet.bytes());
-        match self.waits() {
-            true => self.wait(packet, jitter, cx.now),
-            false => self.hold(packet, jitter, cx.now),
+        if self.waits() {
+            self.wait(packet, jitter, cx.now)
+        } else {
+            self.hold(packet, jitter, cx.now)
         }
         Admission::Queued
     }

@@ -42,15 +42,16 @@ impl Service {
     /// Queues take turns at a price that only the busier of a flow's two hosts sets, given the flows of source and
     /// destination.
     pub(crate) fn of_busier([source, destination]: [u32; 2]) -> Self {
-        Self::Priced(match source >= destination {
-            true => Price {
+        Self::Priced(if source >= destination {
+            Price {
                 source_flows: source,
                 ..Price::EVEN
-            },
-            false => Price {
+            }
+        } else {
+            Price {
                 destination_load: destination as f32,
                 ..Price::EVEN
-            },
+            }
         })
     }
 }

@@ -105,9 +105,10 @@ impl Talkers {
         for pair in 0..TAKEN_MAX / 2 {
             let [a, b] = [self.taken[2 * pair], self.taken[2 * pair + 1]];
             let bytes = a.bytes + b.bytes;
-            let stays = match self.stream.next_u64() % bytes.max(1) < a.bytes {
-                true => a,
-                false => b,
+            let stays = if self.stream.next_u64() % bytes.max(1) < a.bytes {
+                a
+            } else {
+                b
             };
             self.taken[pair] = Taken { bytes, ..stays };
         }

@@ -299,10 +299,7 @@ proptest! {
         let (mut now, mut events) = (at(0), Vec::new());
         for (host, port, later, fetch, good) in frames {
             now += Span::from_millis(if later > 150 { later } else { 0 });
-            match good {
-                true => send(&mut plane, &udp([10, 0, 0, host], port), now),
-                false => send(&mut plane, &vec![0; 1519 + usize::from(port)], now),
-            }
+            if good { send(&mut plane, &udp([10, 0, 0, host], port), now) } else { send(&mut plane, &vec![0; 1519 + usize::from(port)], now) }
             if fetch {
                 events.append(&mut seen(&mut plane, now).remove(&HISTORY).unwrap());
             }

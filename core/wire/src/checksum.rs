@@ -250,9 +250,10 @@ mod tests {
     fn ipv4_packet(tcp: bool, payload: &[u8]) -> Vec<u8> {
         let ip = PacketBuilder::ipv4([10, 0, 0, 1], [192, 0, 2, 7], 9);
         let mut bytes = Vec::new();
-        match tcp {
-            true => ip.tcp(1, 2, 3, 4).write(&mut bytes, payload),
-            false => ip.udp(1, 2).write(&mut bytes, payload),
+        if tcp {
+            ip.tcp(1, 2, 3, 4).write(&mut bytes, payload)
+        } else {
+            ip.udp(1, 2).write(&mut bytes, payload)
         }
         .unwrap();
         bytes
@@ -261,9 +262,10 @@ mod tests {
     fn ipv6_packet(tcp: bool, payload: &[u8]) -> Vec<u8> {
         let ip = PacketBuilder::ipv6([0x20; 16], [0x21; 16], 9);
         let mut bytes = Vec::new();
-        match tcp {
-            true => ip.tcp(1, 2, 3, 4).write(&mut bytes, payload),
-            false => ip.udp(1, 2).write(&mut bytes, payload),
+        if tcp {
+            ip.tcp(1, 2, 3, 4).write(&mut bytes, payload)
+        } else {
+            ip.udp(1, 2).write(&mut bytes, payload)
         }
         .unwrap();
         bytes
@@ -315,10 +317,7 @@ mod tests {
             let offset = if is_tcp { tcp::CHECKSUM_AT } else { udp::CHECKSUM_AT };
             let right = [tunnel.clone(), right].concat();
             let start = tunnel.len() + start;
-            let (from, to): (IpAddr, IpAddr) = match v6 {
-                true => ([0x20; 16].into(), [0x21; 16].into()),
-                false => ([10, 0, 0, 1].into(), [192, 0, 2, 7].into()),
-            };
+            let (from, to): (IpAddr, IpAddr) = if v6 { ([0x20; 16].into(), [0x21; 16].into()) } else { ([10, 0, 0, 1].into(), [192, 0, 2, 7].into()) };
             let protocol = if is_tcp { Protocol::TCP } else { Protocol::UDP };
             let mut packet = right.clone();
             let pseudo = Sum::default().pseudo(from, to, protocol, right.len() - start);

@@ -252,15 +252,12 @@ mod tests {
         fn what_is_emitted_is_read_back(
             is_part: bool, identifier: u16, flow: u16, total in 2_u16.., check: u32, length: u16, offset: u16,
         ) {
-            let repr = match is_part {
-                true => {
+            let repr = if is_part {
                     let length = 1 + length % (total - 1);
                     let offset = (u32::from(offset) % (u32::from(total - length) + 1)) as u16;
                     let of = Whole { identifier, flow, total, check };
                     Repr::Part(Part::new(of, offset, length).unwrap())
-                }
-                false => Repr::Whole(length),
-            };
+                } else { Repr::Whole(length) };
             let len = repr.encoded_len();
             let mut buffer = vec![0xa5; len + usize::from(repr.payload_len())];
             repr.emit(&mut View::new_unchecked(&mut buffer[..len]));

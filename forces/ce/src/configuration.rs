@@ -145,9 +145,10 @@ impl CePlan {
             }
         }
         for ((section, instance), given) in blocks.iter().filter(|((key, _), _)| names_fes(key)) {
-            match *section == REMOTE.key {
-                true => plan.add_remote(instance.unwrap_or_default(), given),
-                false => plan.add_controller(instance.unwrap_or_default(), given),
+            if *section == REMOTE.key {
+                plan.add_remote(instance.unwrap_or_default(), given)
+            } else {
+                plan.add_controller(instance.unwrap_or_default(), given)
             }
         }
         plan.finish()

@@ -398,9 +398,10 @@ impl World {
 
     fn carrier(&mut self, fe: &str, port: &str, works: bool) {
         let port = (id(fe), port.to_owned());
-        match works {
-            true => self.down.remove(&port),
-            false => self.down.insert(port),
+        if works {
+            self.down.remove(&port)
+        } else {
+            self.down.insert(port)
         };
     }
 

@@ -172,9 +172,10 @@ impl ChannelSettings {
             return spec.limit() as u64;
         }
         let limit = settings.count("limit");
-        match settings.flag("adapt") {
-            true => limit.min(settings.count("max_threshold")),
-            false => limit,
+        if settings.flag("adapt") {
+            limit.min(settings.count("max_threshold"))
+        } else {
+            limit
         }
     }
 }
@@ -304,9 +305,10 @@ impl Queue {
         self.next_id += 1;
         let dropped = report.dropped;
         self.step(now, self.staging_room());
-        match self.reports[channel as usize].dropped == dropped {
-            true => Sent::Queued,
-            false => Sent::Dropped,
+        if self.reports[channel as usize].dropped == dropped {
+            Sent::Queued
+        } else {
+            Sent::Dropped
         }
     }
 

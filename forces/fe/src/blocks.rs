@@ -182,9 +182,10 @@ impl Block {
     pub(crate) fn refused(&self, ids: &[u32]) -> Failure {
         let component = ids.first().and_then(|id| self.component(*id));
         let name = self.schema.names(ids);
-        let (code, why) = match component.is_some_and(schema::Component::can_be_written) {
-            true => (ResultCode::NotSupported, "cannot be set on this FE"),
-            false => (ResultCode::ReadOnly, "can be read, but not set"),
+        let (code, why) = if component.is_some_and(schema::Component::can_be_written) {
+            (ResultCode::NotSupported, "cannot be set on this FE")
+        } else {
+            (ResultCode::ReadOnly, "can be read, but not set")
         };
         Failure::new(code, format!("{name} {why}"))
     }

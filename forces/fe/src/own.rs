@@ -179,14 +179,11 @@ impl Own {
         };
         let word = owner.word();
         let Some(of) = self.numbers.names(owner).get(&instance) else {
-            return Err(none(match self.unnamed.contains(&(owner, instance)) {
-                true => {
-                    let class = owner.class().name;
-                    format!("set the name of {word} {instance} first (component 1 of {class})")
-                }
-                false => {
-                    format!("there is no {word} {instance} (LFBSelectors lists the instances)")
-                }
+            return Err(none(if self.unnamed.contains(&(owner, instance)) {
+                let class = owner.class().name;
+                format!("set the name of {word} {instance} first (component 1 of {class})")
+            } else {
+                format!("there is no {word} {instance} (LFBSelectors lists the instances)")
             }));
         };
         match (block.source, self.kind(of, plan)) {
@@ -243,14 +240,15 @@ impl Own {
         for (number, name) in self.ports() {
             let queue = (class(self.kind(name, plan)), *number);
             let others = self.ports().keys().filter(|other| *other != number);
-            match is_bridge {
-                true => links.extend(
+            if is_bridge {
+                links.extend(
                     others.map(|other| object::link((ports, *other), "received", queue, "in", 0)),
-                ),
-                false => links.extend([
+                )
+            } else {
+                links.extend([
                     object::link((ports, *number), "received", (routes, 1), "in", 0),
                     object::link((routes, 1), "next", queue, "in", *number),
-                ]),
+                ])
             }
             links.push(object::link(queue, "out", (ports, *number), "sent", 0));
         }

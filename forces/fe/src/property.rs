@@ -81,15 +81,14 @@ pub(crate) fn at(block: &Block, item: &Item) -> Option<Result<EventItem, Failure
         }),
     };
     Some(
-        match is_event && property.is_none_or(|p| (1..=6).contains(&p)) {
-            true => Ok(EventItem { at, property }),
-            false => {
-                let why = format!(
-                    "{} has no such event or property",
-                    block.schema.short_name()
-                );
-                Err(Failure::new(ResultCode::InvalidPath, why))
-            }
+        if is_event && property.is_none_or(|p| (1..=6).contains(&p)) {
+            Ok(EventItem { at, property })
+        } else {
+            let why = format!(
+                "{} has no such event or property",
+                block.schema.short_name()
+            );
+            Err(Failure::new(ResultCode::InvalidPath, why))
         },
     )
 }

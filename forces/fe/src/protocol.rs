@@ -225,14 +225,13 @@ fn id(value: Option<&Value>) -> Option<Id> {
 fn groups(after: &Value) -> Result<Vec<Id>, Failure> {
     let groups = ids(after.get("MulticastFEIDs"));
     let is_group = |id: &Id| id.kind() == IdKind::Multicast;
-    match groups.len() <= GROUPS_MAX && groups.iter().all(is_group) {
-        true => Ok(groups),
-        false => {
-            let why = format!(
-                "MulticastFEIDs may have at most {GROUPS_MAX} IDs, from 0xc0000000 to 0xffffffef"
-            );
-            Err(Failure::new(ResultCode::ValueOutOfRange, why))
-        }
+    if groups.len() <= GROUPS_MAX && groups.iter().all(is_group) {
+        Ok(groups)
+    } else {
+        let why = format!(
+            "MulticastFEIDs may have at most {GROUPS_MAX} IDs, from 0xc0000000 to 0xffffffef"
+        );
+        Err(Failure::new(ResultCode::ValueOutOfRange, why))
     }
 }
 

@@ -249,9 +249,10 @@ mod tests {
         for class in class::classes() {
             let schema = Class::of(class);
             let row = class.example();
-            let whole = match class.key.is_empty() || class.has_instances {
-                true => row,
-                false => Value::Struct(vec![("rows".into(), Value::List(vec![row]))]),
+            let whole = if class.key.is_empty() || class.has_instances {
+                row
+            } else {
+                Value::Struct(vec![("rows".into(), Value::List(vec![row]))])
             };
             let kind = Kind::Struct(schema.components.clone());
             let content = encode(&kind, &whole).unwrap_or_else(|e| panic!("{}: {e}", class.name));

@@ -124,12 +124,11 @@ impl Writer {
             if !parts.is_empty() {
                 self.open(list);
                 for part in parts {
-                    match part.is_capability {
-                        true => {
-                            self.begin(element, part, None);
-                            self.close(element);
-                        }
-                        false => self.component(part),
+                    if part.is_capability {
+                        self.begin(element, part, None);
+                        self.close(element);
+                    } else {
+                        self.component(part)
                     }
                 }
                 self.close(list);
@@ -247,9 +246,10 @@ impl Writer {
                     members = part.kind.members();
                 }
             }
-            match names.is_empty() {
-                true => self.element("contentKeyField", "*"),
-                false => self.element("contentKeyField", &names.join(".")),
+            if names.is_empty() {
+                self.element("contentKeyField", "*")
+            } else {
+                self.element("contentKeyField", &names.join("."))
             }
         }
         self.close("contentKey");

@@ -141,9 +141,10 @@ impl Class {
 /// The words after a row that a key selects. The value of a map needs no name, so the word `value` is inserted.
 fn below<'w>(array: &Array, words: &[&'w str], at: usize) -> Vec<&'w str> {
     let rest = &words[at + 1..];
-    match array.is_map() && rest.first() != Some(&"name") && rest.first() != Some(&"value") {
-        true => [&["value"], rest].concat(),
-        false => rest.to_vec(),
+    if array.is_map() && rest.first() != Some(&"name") && rest.first() != Some(&"value") {
+        [&["value"], rest].concat()
+    } else {
+        rest.to_vec()
     }
 }
 
@@ -193,12 +194,13 @@ fn key(array: &Array, word: &str) -> Result<Selector, PathError> {
                 .join(",")
         })
         .collect();
-    Err(PathError::new(match keys.is_empty() {
-        true => format!("`{word}` must be the index of a row, from 0"),
-        false => format!(
+    Err(PathError::new(if keys.is_empty() {
+        format!("`{word}` must be the index of a row, from 0")
+    } else {
+        format!(
             "`{word}` must be the index of a row, from 0, or the content of a key: {}",
             keys.join(" or ")
-        ),
+        )
     }))
 }
 
@@ -212,8 +214,9 @@ fn field_name(array: &Array, field: &[u32]) -> String {
         names.push(part.name.as_str());
         kind = &part.kind;
     }
-    match names.is_empty() {
-        true => "*".to_owned(),
-        false => names.join("."),
+    if names.is_empty() {
+        "*".to_owned()
+    } else {
+        names.join(".")
     }
 }

@@ -199,9 +199,10 @@ impl Stage {
             Act::Reply(at, reply) => self.reply(at, reply),
             Act::Writable(link, on) if self.open.contains_key(&LinkId(link)) => {
                 self.ce.handle_writable(LinkId(link), on);
-                match on {
-                    true => self.blocked.remove(&LinkId(link)),
-                    false => self.blocked.insert(LinkId(link)),
+                if on {
+                    self.blocked.remove(&LinkId(link))
+                } else {
+                    self.blocked.insert(LinkId(link))
                 };
             }
             Act::Configure(fe, ack, span) => {
@@ -428,19 +429,16 @@ impl Stage {
 
     /// Ends the test: all answers are late, or all links are lost.
     fn finish(mut self, by_time: bool) {
-        match by_time {
-            true => {
-                for _phase_of_a_transaction in 0..3 {
-                    self.wait(self.now + Span::from_secs(10));
-                }
+        if by_time {
+            for _phase_of_a_transaction in 0..3 {
+                self.wait(self.now + Span::from_secs(10));
             }
-            false => {
-                for link in 0..LINKS {
-                    self.disconnect(LinkId(link));
-                }
-                self.settle();
-                assert_eq!(self.ce.poll_timeout(), None, "a timer of nothing");
+        } else {
+            for link in 0..LINKS {
+                self.disconnect(LinkId(link));
             }
+            self.settle();
+            assert_eq!(self.ce.poll_timeout(), None, "a timer of nothing");
         }
         let open = self
             .asked

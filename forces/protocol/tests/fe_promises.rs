@@ -212,9 +212,10 @@ impl Stage {
             }
             Act::Writable(at, on) if self.open.contains(&CES[at]) => {
                 self.fe.handle_writable(CES[at], on);
-                match on {
-                    true => self.blocked.remove(&CES[at]),
-                    false => self.blocked.insert(CES[at]),
+                if on {
+                    self.blocked.remove(&CES[at])
+                } else {
+                    self.blocked.insert(CES[at])
                 };
             }
             Act::Accept(at, well) => self.accept(CES[at], well),
@@ -263,9 +264,10 @@ impl Stage {
         let Some(correlator) = self.setups.get(&ce) else {
             return;
         };
-        let result = match well {
-            true => SetupResult::Success,
-            false => SetupResult::PermissionDenied,
+        let result = if well {
+            SetupResult::Success
+        } else {
+            SetupResult::PermissionDenied
         };
         let body = Body::AssociationSetupResponse(AssociationSetupResponse { result });
         self.hear(ce, FE, *correlator, Flags::default(), body);

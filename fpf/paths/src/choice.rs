@@ -178,9 +178,10 @@ impl Picker<'_> {
         let mut part = |fe: FeId| {
             let domain = topology.domain_of(fe);
             // For a domain as the target, all its parts are equivalent.
-            let name = match is_whole && domain == target_domain {
-                true => *topology.members(domain).first()?,
-                false => view.inside[domain.0].part(fe)?,
+            let name = if is_whole && domain == target_domain {
+                *topology.members(domain).first()?
+            } else {
+                view.inside[domain.0].part(fe)?
             };
             let next = numbers.len();
             Some(*numbers.entry(name).or_insert(next))

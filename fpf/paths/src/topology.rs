@@ -308,14 +308,15 @@ fn within<T: TryInto<u64>, U: TryInto<u64>>(
 ) -> Result<(), PathError> {
     let given = given.try_into().unwrap_or(u64::MAX);
     let most = most.try_into().unwrap_or(u64::MAX);
-    match (1..=most).contains(&given) {
-        true => Ok(()),
-        false => Err(PathError::Range {
+    if (1..=most).contains(&given) {
+        Ok(())
+    } else {
+        Err(PathError::Range {
             what,
             given,
             least: 1,
             most,
-        }),
+        })
     }
 }
 

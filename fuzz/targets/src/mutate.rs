@@ -97,9 +97,10 @@ fn number(random: &mut Stream, bytes: &mut [u8], at: usize) {
     let Some(field) = bytes.get_mut(at..at + width) else {
         return;
     };
-    match random.random() {
-        true => field.copy_from_slice(&value.to_be_bytes()[8 - width..]),
-        false => field.copy_from_slice(&value.to_le_bytes()[..width]),
+    if random.random() {
+        field.copy_from_slice(&value.to_be_bytes()[8 - width..])
+    } else {
+        field.copy_from_slice(&value.to_le_bytes()[..width])
     }
 }
 
@@ -113,9 +114,10 @@ fn digits(random: &mut Stream, bytes: &mut Vec<u8>, at: usize) {
         .iter()
         .take_while(|b| b.is_ascii_digit())
         .count();
-    let value = match random.random() {
-        true => EDGES[random.random_range(0..EDGES.len())],
-        false => random.random_range(0..1000),
+    let value = if random.random() {
+        EDGES[random.random_range(0..EDGES.len())]
+    } else {
+        random.random_range(0..1000)
     };
     drop(bytes.splice(first..first + len, value.to_string().into_bytes()));
 }

@@ -252,9 +252,12 @@ fn catch_panics() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let usual = panic::take_hook();
-        panic::set_hook(Box::new(move |info| match IS_CAUGHT.get() {
-            true => PANIC.set(Some(info.to_string())),
-            false => usual(info),
+        panic::set_hook(Box::new(move |info| {
+            if IS_CAUGHT.get() {
+                PANIC.set(Some(info.to_string()))
+            } else {
+                usual(info)
+            }
         }));
     });
 }

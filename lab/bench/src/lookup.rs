@@ -202,12 +202,13 @@ fn prefix_v6(block: u32, random: &mut impl Rng) -> IpNet {
 }
 
 fn anywhere(is_v4: bool, random: &mut impl Rng) -> IpAddr {
-    match is_v4 {
-        true => Ipv4Addr::from_bits(0x0b00_0000 + random.next_u32() % 0x7000_0000).into(),
-        false => below(
+    if is_v4 {
+        Ipv4Addr::from_bits(0x0b00_0000 + random.next_u32() % 0x7000_0000).into()
+    } else {
+        below(
             IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::from_bits(0x2 << 124), 3)),
             random,
-        ),
+        )
     }
 }
 

@@ -194,9 +194,10 @@ fn compare(sim: &RunResult, lab: &RunResult) -> Vec<Compared> {
 impl Metric {
     fn compare(&self, point: &PointResult, sim: f64, lab: f64) -> Compared {
         let absolute = sim - lab;
-        let difference = match self.relative {
-            false => Some(absolute),
-            true => Some(absolute / lab).filter(|x| x.is_finite()),
+        let difference = if self.relative {
+            Some(absolute / lab).filter(|x| x.is_finite())
+        } else {
+            Some(absolute)
         };
         let kept = difference.is_some_and(|d| d.abs() <= self.tolerance);
         let agrees = kept || absolute.abs() <= self.floor;
@@ -223,10 +224,7 @@ impl Metric {
 impl Compared {
     /// `agrees` or `differs`.
     pub fn verdict(&self) -> &'static str {
-        match self.agrees {
-            true => "agrees",
-            false => "differs",
-        }
+        if self.agrees { "agrees" } else { "differs" }
     }
 }
 

@@ -40,12 +40,11 @@ pub(crate) fn add_curves(scenario: &Scenario, curves: &mut BTreeMap<String, Curv
 /// `rate` changes faster, its mean over the step.
 pub(crate) fn settled(rate: &Varying<Rate>, now: Instant, step: Span) -> (Rate, Instant) {
     let (value, until) = rate.piece(now);
-    match until >= now + step {
-        true => (value, until),
-        false => {
-            let bits = rate.work(now, now + step) / u128::from(step.as_nanos());
-            (Rate::from_bps(bits as u64), now + step)
-        }
+    if until >= now + step {
+        (value, until)
+    } else {
+        let bits = rate.work(now, now + step) / u128::from(step.as_nanos());
+        (Rate::from_bps(bits as u64), now + step)
     }
 }
 

@@ -308,9 +308,10 @@ impl PointResult {
 
 /// A name, with a mark if any of its runs was disturbed.
 pub(crate) fn marked(name: String, is_disturbed: bool) -> String {
-    match is_disturbed {
-        true => name + " (disturbed)",
-        false => name,
+    if is_disturbed {
+        name + " (disturbed)"
+    } else {
+        name
     }
 }
 

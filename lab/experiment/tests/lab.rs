@@ -59,9 +59,10 @@ type Test = Result<(), Failed>;
 
 /// Returns an error with the observed values unless `ok`.
 fn ensure(ok: bool, seen: impl std::fmt::Debug) -> Test {
-    match ok {
-        true => Ok(()),
-        false => Err(format!("{seen:?}").into()),
+    if ok {
+        Ok(())
+    } else {
+        Err(format!("{seen:?}").into())
     }
 }
 

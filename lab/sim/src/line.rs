@@ -87,9 +87,10 @@ impl Line {
     /// Maximum number of frames that the port may give the line at `now`.
     pub(crate) fn room(&self, now: Instant) -> usize {
         let one_at_a_time = self.spec.buffer.is_none() && self.spec.rate.is_some();
-        match one_at_a_time {
-            true => usize::from(self.free_at <= now),
-            false => usize::MAX,
+        if one_at_a_time {
+            usize::from(self.free_at <= now)
+        } else {
+            usize::MAX
         }
     }
 

@@ -67,9 +67,10 @@ impl Simulation {
         let Some((peer, flow)) = sinks.first().copied() else {
             return Ok(());
         };
-        let ip = match flow_spec.ipv6 {
-            true => ipv6::HEADER_LEN,
-            false => ipv4::HEADER_LEN_MIN,
+        let ip = if flow_spec.ipv6 {
+            ipv6::HEADER_LEN
+        } else {
+            ipv4::HEADER_LEN_MIN
         };
         let own = self.endpoints.reserve();
         let route = Route {

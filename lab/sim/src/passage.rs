@@ -62,9 +62,10 @@ impl Passage {
         if self.packets < ESTABLISHED_PACKETS {
             return None;
         }
-        let last = match has_ended {
-            true => Span::ZERO,
-            false => end.since(self.latest),
+        let last = if has_ended {
+            Span::ZERO
+        } else {
+            end.since(self.latest)
         };
         Some(self.outage.max(last))
     }

@@ -315,9 +315,10 @@ impl Simulation {
             failed,
             ..fetch
         });
-        let next = match failed {
-            false => client.next_start(now),
-            true => now + RETRY,
+        let next = if failed {
+            now + RETRY
+        } else {
+            client.next_start(now)
         };
         self.fabric.schedule(next, Event::Fetch(number));
     }
@@ -401,9 +402,10 @@ impl Simulation {
             address(hosts[1]),
         ];
         let ports = [source_port, flow_spec.port];
-        let ip = match flow_spec.ipv6 {
-            true => ipv6::HEADER_LEN,
-            false => ipv4::HEADER_LEN_MIN,
+        let ip = if flow_spec.ipv6 {
+            ipv6::HEADER_LEN
+        } else {
+            ipv4::HEADER_LEN_MIN
         };
         let headers = (ethernet::HEADER_LEN + ip) as u32;
         let mut route = |own: usize, peer: usize| {

@@ -183,9 +183,10 @@ impl Autorate {
             self.counts_from = answer.at;
         }
         if self.drain.is_none() && answer.at >= self.drained {
-            match answer.at < self.hold_until {
-                true => self.jitter.take(answer.delay - self.frame()),
-                false => self.jitter.end(),
+            if answer.at < self.hold_until {
+                self.jitter.take(answer.delay - self.frame())
+            } else {
+                self.jitter.end()
             }
         }
         let threshold = self.threshold();
@@ -236,9 +237,10 @@ impl Autorate {
             return None;
         }
         let is_busy = self.load.share() > LOAD_IDLE || self.phase != Phase::Follow;
-        let interval = match is_busy {
-            true => self.params.interval,
-            false => self.params.interval.max(IDLE_INTERVAL),
+        let interval = if is_busy {
+            self.params.interval
+        } else {
+            self.params.interval.max(IDLE_INTERVAL)
         };
         let share = Span::from_secs_f64(PROBE_BITS / (PROBE_SHARE * self.rate));
         self.probe_at = self.now + interval.max(share);
@@ -377,9 +379,10 @@ impl Autorate {
             return;
         };
         let others = self.reflectors.live(now) > 1;
-        let confirms = match others {
-            true => before.reflector != probe.reflector,
-            false => before.number != probe.number,
+        let confirms = if others {
+            before.reflector != probe.reflector
+        } else {
+            before.number != probe.number
         };
         if several || confirms {
             self.begin_drain(now, true);
@@ -417,9 +420,10 @@ impl Autorate {
         if low || !drain.until_seen && gone.is_some() {
             self.end_drain(gone.or(rate), drain.hard);
         } else if drain.is_in_vain() || self.now >= drain.since + DRAIN_MAX {
-            match drain.last.1 <= self.threshold() {
-                true => self.end_drain(rate, drain.hard),
-                false => self.give_up(drain),
+            if drain.last.1 <= self.threshold() {
+                self.end_drain(rate, drain.hard)
+            } else {
+                self.give_up(drain)
             }
         }
     }
@@ -435,9 +439,10 @@ impl Autorate {
         let is_same = self
             .known
             .is_some_and(|known| (link / known - 1.0).abs() < SAME);
-        self.hold = match is_same {
-            true => self.hold.times(2).min(HOLD_MAX),
-            false => HOLD,
+        self.hold = if is_same {
+            self.hold.times(2).min(HOLD_MAX)
+        } else {
+            HOLD
         };
         self.known = Some(link);
         self.rate = (link * BELOW).max(self.params.least.as_bps() as f64);
@@ -461,9 +466,10 @@ impl Autorate {
         self.drain = None;
         self.phase = Phase::Follow;
         let quiet = self.leave_until + self.leave.times(4) < self.now;
-        self.leave = match quiet {
-            true => LEAVE,
-            false => self.leave.times(2).min(LEAVE_MAX),
+        self.leave = if quiet {
+            LEAVE
+        } else {
+            self.leave.times(2).min(LEAVE_MAX)
         };
         self.leave_until = self.now + self.leave;
         self.counts_from = self.now;

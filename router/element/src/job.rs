@@ -429,13 +429,12 @@ impl Job {
             (Effect::GiveBack(places), Completion::Moment(until)) => self.given_back(places, until),
             (ask @ Effect::AskDrained { .. }, Completion::Drained(false)) => {
                 let until = *self.drain_until.get_or_insert(now + DRAIN_TIME_MAX);
-                match now < until {
-                    true => vec![Step::Wait(now + DRAIN_POLL), Step::Do(ask)],
-                    false => {
-                        let ports = self.removed();
-                        state.notice(Notice::NotDrained { ports });
-                        Vec::new()
-                    }
+                if now < until {
+                    vec![Step::Wait(now + DRAIN_POLL), Step::Do(ask)]
+                } else {
+                    let ports = self.removed();
+                    state.notice(Notice::NotDrained { ports });
+                    Vec::new()
                 }
             }
             (Effect::Unprotect(place), _) => {

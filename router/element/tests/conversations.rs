@@ -145,9 +145,10 @@ impl Talk {
             }
             "facts" => {
                 self.facts = facts(&words);
-                match std::mem::take(&mut self.is_surveying) {
-                    true => Completion::Facts(self.facts.clone()),
-                    false => return,
+                if std::mem::take(&mut self.is_surveying) {
+                    Completion::Facts(self.facts.clone())
+                } else {
+                    return;
                 }
             }
             "done" => Completion::Done,

@@ -310,9 +310,10 @@ impl FePlan {
         if faults.is_empty() {
             plan.check_together(&mut faults);
         }
-        match faults.is_empty() {
-            true => Ok(plan),
-            false => Err(faults),
+        if faults.is_empty() {
+            Ok(plan)
+        } else {
+            Err(faults)
         }
     }
 

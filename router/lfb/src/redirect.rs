@@ -138,12 +138,13 @@ fn addresses(text: &str) -> Result<BTreeSet<IpAddr>, String> {
     if let Some(address) = addresses.iter().find(no_host) {
         return Err(format!("{address} is not the address of a host on a link"));
     }
-    match addresses.len() > ADDRESSES_MAX {
-        true => Err(format!(
+    if addresses.len() > ADDRESSES_MAX {
+        Err(format!(
             "{} addresses are given, but at most {ADDRESSES_MAX} are permitted",
             addresses.len()
-        )),
-        false => Ok(addresses),
+        ))
+    } else {
+        Ok(addresses)
     }
 }
 

@@ -146,9 +146,10 @@ impl Prober {
 impl Line {
     fn open(interface: &str, address: IpAddr, session: &Session) -> io::Result<Self> {
         let is_v6 = address.is_ipv6();
-        let (domain, protocol) = match is_v6 {
-            true => (Domain::IPV6, Protocol::ICMPV6),
-            false => (Domain::IPV4, Protocol::ICMPV4),
+        let (domain, protocol) = if is_v6 {
+            (Domain::IPV6, Protocol::ICMPV6)
+        } else {
+            (Domain::IPV4, Protocol::ICMPV4)
         };
         let socket = Socket::new(domain, Type::RAW, Some(protocol))?;
         socket.attach_filter(&own_answers(session, is_v6))?;
@@ -236,9 +237,10 @@ fn icmp_of(bytes: &[u8], is_v6: bool) -> &[u8] {
 fn own_answers(session: &Session, is_v6: bool) -> Vec<SockFilter> {
     let code = |parts: u32| parts as u16;
     // X is the length of the header before the message.
-    let header = match is_v6 {
-        true => SockFilter::new(code(libc::BPF_LDX | libc::BPF_W | libc::BPF_IMM), 0, 0, 0),
-        false => SockFilter::new(code(libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH), 0, 0, 0),
+    let header = if is_v6 {
+        SockFilter::new(code(libc::BPF_LDX | libc::BPF_W | libc::BPF_IMM), 0, 0, 0)
+    } else {
+        SockFilter::new(code(libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH), 0, 0, 0)
     };
     let reply = if is_v6 { ECHO_REPLY_V6 } else { ECHO_REPLY_V4 };
     let fields = [

@@ -13,9 +13,10 @@ pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
     let file = options.open(path)?;
     let kind = file.metadata()?.file_type();
     if !kind.is_file() {
-        let what = match kind.is_dir() {
-            true => "a folder",
-            false => "a device or a pipe",
+        let what = if kind.is_dir() {
+            "a folder"
+        } else {
+            "a device or a pipe"
         };
         let why = format!("it is {what}; only a regular file can be read");
         return Err(io::Error::other(why));

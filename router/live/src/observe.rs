@@ -147,9 +147,10 @@ impl Observations {
         let mut drops = None;
         if request.wants(DROP) {
             waiting.extend(state.past.last(last, &want).into_iter().map(Event::Drops));
-            drops = Some(match want == Want::default() || !request.follows() {
-                true => Source::Past(state.past.end()),
-                false => self.begin_observer(want)?,
+            drops = Some(if want == Want::default() || !request.follows() {
+                Source::Past(state.past.end())
+            } else {
+                self.begin_observer(want)?
             });
         }
         waiting.sort_by_key(Event::at);

@@ -177,9 +177,10 @@ struct Closing {
 
 impl Device for Closing {
     fn receive(&mut self, _: usize, _: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
-        match self.fails {
-            true => Err(io::ErrorKind::BrokenPipe.into()),
-            false => Ok(0),
+        if self.fails {
+            Err(io::ErrorKind::BrokenPipe.into())
+        } else {
+            Ok(0)
         }
     }
 

@@ -275,9 +275,10 @@ impl From<&Parameter> for Component {
 
 impl From<&Gauge> for Component {
     fn from(gauge: &Gauge) -> Self {
-        let kind = match gauge.counts {
-            true => Type::Counter(gauge.unit),
-            false => Type::Gauge(gauge.unit),
+        let kind = if gauge.counts {
+            Type::Counter(gauge.unit)
+        } else {
+            Type::Gauge(gauge.unit)
         };
         Self::new(gauge.id, gauge.name, kind, "").about(gauge.about)
     }

@@ -36,7 +36,7 @@ pub enum ResultCode {
 
 /// Why a change was refused. No change of the same set takes effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{message}", match path.is_root() || *names_place { true => String::new(), false => format!("{path}: ") })]
+#[error("{}{message}", if path.is_root() || *names_place { String::new() } else { format!("{path}: ") })]
 pub struct Fault {
     /// The component that is wrong.
     pub path: ComponentPath,

@@ -56,9 +56,10 @@ pub fn of_section(section: &Section) -> Schema {
     };
     for within in section.sections {
         let one = of_section(within);
-        let all = match within.has_instances {
-            true => json_schema!({ "type": "object", "additionalProperties": one }),
-            false => one,
+        let all = if within.has_instances {
+            json_schema!({ "type": "object", "additionalProperties": one })
+        } else {
+            one
         };
         add(&mut schema, "properties", within.key, all);
     }

@@ -100,9 +100,10 @@ fn info(text: &mut String, class: &Class, name: &str, rows: &[(String, &Value)])
 /// Labels in braces, as they follow the name of a metric.
 fn braced(labels: impl IntoIterator<Item = String>) -> String {
     let labels: Vec<_> = labels.into_iter().filter(|text| !text.is_empty()).collect();
-    match labels.is_empty() {
-        true => String::new(),
-        false => format!("{{{}}}", labels.join(",")),
+    if labels.is_empty() {
+        String::new()
+    } else {
+        format!("{{{}}}", labels.join(","))
     }
 }
 

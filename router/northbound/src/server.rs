@@ -381,9 +381,10 @@ pub(crate) fn too_many() -> Response {
 
 /// The answer to a change.
 pub(crate) fn applied(report: &ApplyReport) -> Response {
-    let status = match report.applied {
-        true => StatusCode::OK,
-        false => StatusCode::UNPROCESSABLE_ENTITY,
+    let status = if report.applied {
+        StatusCode::OK
+    } else {
+        StatusCode::UNPROCESSABLE_ENTITY
     };
     (status, Json(report)).into_response()
 }

@@ -15,7 +15,7 @@ pub(super) fn check(tree: &Tree, crates: &[&str], faults: &mut Vec<String>) {
         let modules = Modules::of(tree, &source);
         for folder in modules.folders() {
             let uses = modules.uses(folder);
-            let place = [&[source.clone()], folder].concat().join("/");
+            let place = [std::slice::from_ref(&source), folder].concat().join("/");
             let knots = tied(&uses);
             faults.extend(knots.iter().map(|knot| sentence(&place, &uses, knot)));
         }

@@ -381,16 +381,17 @@ fn files(path: &Path, plan: CePlan) -> Result<Loaded, Vec<Fault>> {
             .map_err(|why| faults.push(wrong(why)))
             .ok()
     });
-    match faults.is_empty() {
-        true => Ok(Loaded {
+    if faults.is_empty() {
+        Ok(Loaded {
             plan,
             registry,
             security,
             devices,
             token,
             network: None, // it is read from its own file
-        }),
-        false => Err(faults),
+        })
+    } else {
+        Err(faults)
     }
 }
 

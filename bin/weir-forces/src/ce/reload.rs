@@ -89,9 +89,10 @@ impl Reload {
 fn certificates(replaced: &Replaced, names: &BTreeMap<Id, &str>) -> Vec<String> {
     let line = |id: &Id| {
         let name = names.get(id)?;
-        Some(match replaced.ended.contains(id) {
-            true => format!("~ fe.{name}: certificate replaced; its association ends"),
-            false => format!("~ fe.{name}: certificates changed; its association continues"),
+        Some(if replaced.ended.contains(id) {
+            format!("~ fe.{name}: certificate replaced; its association ends")
+        } else {
+            format!("~ fe.{name}: certificates changed; its association continues")
         })
     };
     replaced.changed.iter().filter_map(line).collect()

@@ -150,8 +150,9 @@ fn print_paths(all: &[Shown], json: bool) -> Result<(), Failure> {
             elements,
         ]);
     }
-    match table.is_empty() {
-        true => print("The file defines no paths; add [path.NAME], or use --from and --to.\n"),
-        false => print(&table.to_string()),
+    if table.is_empty() {
+        print("The file defines no paths; add [path.NAME], or use --from and --to.\n")
+    } else {
+        print(&table.to_string())
     }
 }

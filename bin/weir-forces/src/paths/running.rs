@@ -203,9 +203,10 @@ fn print_paths(paths: &[PathReport], json: bool) -> Result<(), Failure> {
             table.row(flow.iter().cloned().chain(none));
         }
     }
-    match table.is_empty() {
-        true => print("There is no path.\n"),
-        false => print(&table.to_string()),
+    if table.is_empty() {
+        print("There is no path.\n")
+    } else {
+        print(&table.to_string())
     }
 }
 

@@ -109,12 +109,13 @@ impl Stage {
     /// The configuration of the CE, with `more` appended.
     pub(crate) fn ce_config(&self, more: &str) -> String {
         let (address, transport, is_pinned) = self.way();
-        let [own, of_fe] = match is_pinned {
-            true => [
+        let [own, of_fe] = if is_pinned {
+            [
                 "certificate = \"ce.crt\"\nkey = \"ce.key\"",
                 "certificate = \"edge1.crt\"",
-            ],
-            false => ["", ""],
+            ]
+        } else {
+            ["", ""]
         };
         let insecure = !is_pinned;
         format!(
@@ -126,12 +127,13 @@ impl Stage {
     /// The configuration of the FE, which gives up a silent CE after two seconds.
     pub(crate) fn fe_config(&self) -> String {
         let (address, transport, is_pinned) = self.way();
-        let [own, of_ce] = match is_pinned {
-            true => [
+        let [own, of_ce] = if is_pinned {
+            [
                 "certificate = \"edge1.crt\"\nkey = \"edge1.key\"",
                 "certificate = \"ce.crt\"",
-            ],
-            false => ["", ""],
+            ]
+        } else {
+            ["", ""]
         };
         let insecure = !is_pinned;
         format!(

@@ -74,9 +74,10 @@ fn in_tunnel([from, to]: [&str; 2], is_extended: bool) -> (u16, Vec<u8>) {
         (std::net::IpAddr::V6(from), std::net::IpAddr::V6(to)) => {
             // Destination options: the number of the next header, and padding.
             let options = [47, 0, 1, 4, 0, 0, 0, 0];
-            let (next, payload) = match is_extended {
-                true => (60, [&options[..], &gre].concat()),
-                false => (47, gre),
+            let (next, payload) = if is_extended {
+                (60, [&options[..], &gre].concat())
+            } else {
+                (47, gre)
             };
             let ip = PacketBuilder::ipv6(from.octets(), to.octets(), 64);
             ip.write(&mut packet, IpNumber(next), &payload).unwrap();
@@ -151,12 +152,11 @@ fn a_tunnel_is_entered_only_by_the_port_to_its_other_end() {
         });
 
         // The route to the other end moves to t: then only t's packets come from there.
-        match ends == V4 {
-            true => network.ip("a", "route add 10.0.3.1/32 via 10.0.6.2 dev a-t"),
-            false => {
-                network.ip("a", "addr add fd77:6::1/64 dev a-t nodad");
-                network.ip("a", "route add fd77:3::1/128 via fd77:6::2 dev a-t");
-            }
+        if ends == V4 {
+            network.ip("a", "route add 10.0.3.1/32 via 10.0.6.2 dev a-t")
+        } else {
+            network.ip("a", "addr add fd77:6::1/64 dev a-t nodad");
+            network.ip("a", "route add fd77:3::1/128 via fd77:6::2 dev a-t");
         }
         let mut sent = 0;
         eventually("the tunnel follows the route", || {

@@ -75,12 +75,13 @@ pub fn run(arguments: &ClassifyArguments) -> Result<(), Failure> {
     let mut report = Report::default();
     let mut failed = 0;
     for file in captures(&arguments.files)? {
-        let comparison = match arguments.compares() {
-            true => match arguments.comparison(&file)? {
+        let comparison = if arguments.compares() {
+            match arguments.comparison(&file)? {
                 Some(comparison) => Some(comparison),
                 None => continue,
-            },
-            false => None,
+            }
+        } else {
+            None
         };
         let (mut capture, fault) = classify(&file, settings, comparison, &mut report.scores);
         if let Some(why) = fault {
@@ -97,20 +98,20 @@ pub fn run(arguments: &ClassifyArguments) -> Result<(), Failure> {
         report.captures.push(capture);
     }
     if report.captures.is_empty() {
-        return Err(Failure::Usage(match arguments.labels {
-            true => {
-                "no capture has a file with nDPI's labels next to it, such as a.pcap.out for a.pcap"
-                    .to_owned()
-            }
-            false => format!(
+        return Err(Failure::Usage(if arguments.labels {
+            "no capture has a file with nDPI's labels next to it, such as a.pcap.out for a.pcap"
+                .to_owned()
+        } else {
+            format!(
                 "no captures in the folder; their file extensions are {}",
                 ENDINGS.join(", ")
-            ),
+            )
         }));
     }
-    match arguments.json {
-        true => print_json(&report.json())?,
-        false => print(&report.text())?,
+    if arguments.json {
+        print_json(&report.json())?
+    } else {
+        print(&report.text())?
     }
     match failed {
         0 => Ok(()),

@@ -115,9 +115,10 @@ impl Capture {
         parts.extend(link_types.iter().map(|(kind, n)| {
             format!("{n} of unsupported link type {kind}; capture on an Ethernet or IP interface")
         }));
-        match parts.is_empty() {
-            true => String::new(),
-            false => format!("; without a flow: {}", parts.join(", ")),
+        if parts.is_empty() {
+            String::new()
+        } else {
+            format!("; without a flow: {}", parts.join(", "))
         }
     }
 
@@ -146,9 +147,10 @@ impl Capture {
                 (flow_table(&self.sorted()), note)
             }
         };
-        match table.is_empty() {
-            true => format!("{head}{note}"),
-            false => format!("{head}{table}{note}\n"),
+        if table.is_empty() {
+            format!("{head}{note}")
+        } else {
+            format!("{head}{table}{note}\n")
         }
     }
 
@@ -215,9 +217,10 @@ impl Report {
         for (word, counts) in self.totals().rows() {
             table.row(std::iter::once(word.to_owned()).chain(counts.map(|n| n.to_string())));
         }
-        match self.is_labelled() {
-            true => format!("{table}\n{}", score_table(&self.scores)),
-            false => table.to_string(),
+        if self.is_labelled() {
+            format!("{table}\n{}", score_table(&self.scores))
+        } else {
+            table.to_string()
         }
     }
 
@@ -297,13 +300,13 @@ fn counted(number: u64, thing: &str) -> String {
 
 /// A name that is not too long for a table.
 fn shortened(name: &str) -> String {
-    match name.chars().count() <= NAME_CHARS_MAX {
-        true => name.to_owned(),
-        false => name
-            .chars()
+    if name.chars().count() <= NAME_CHARS_MAX {
+        name.to_owned()
+    } else {
+        name.chars()
             .take(NAME_CHARS_MAX)
             .chain("..".chars())
-            .collect(),
+            .collect()
     }
 }
 

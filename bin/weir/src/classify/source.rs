@@ -9,9 +9,10 @@ use weir_capture::{Frame, RECORD_MAX, Reader, Step};
 /// Passes each packet of a capture, from a file or from standard input (`-`), to `take`. The error is the reason why
 /// the capture could not be read to its end.
 pub(super) fn read(file: &Path, mut take: impl FnMut(Frame<'_>)) -> Result<(), String> {
-    let mut file: Box<dyn Read> = match file.as_os_str() == "-" {
-        true => Box::new(io::stdin()),
-        false => Box::new(File::open(file).map_err(|e| e.to_string())?),
+    let mut file: Box<dyn Read> = if file.as_os_str() == "-" {
+        Box::new(io::stdin())
+    } else {
+        Box::new(File::open(file).map_err(|e| e.to_string())?)
     };
     let mut reader = Reader::new();
     // Twice the maximum record length, so that bytes are moved to the front at most once per record length.

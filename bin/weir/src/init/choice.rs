@@ -50,9 +50,10 @@ pub(super) fn choose<'a>(
             Some(reason) => choice.left_out.push((interface, reason)),
         }
     }
-    match choice.networks.is_empty() {
-        true => Err(alone(&choice)),
-        false => Ok(choice),
+    if choice.networks.is_empty() {
+        Err(alone(&choice))
+    } else {
+        Ok(choice)
     }
 }
 
@@ -144,9 +145,10 @@ fn unsuitable(interface: &Interface, uplink: &Interface, inventory: &Inventory) 
     }
     if !has_address(interface) {
         let vlans = vlans_on(interface, inventory);
-        return Some(match vlans.is_empty() {
-            true => "it has no address".to_owned(),
-            false => format!("its VLANs are used instead: {}", vlans.join(", ")),
+        return Some(if vlans.is_empty() {
+            "it has no address".to_owned()
+        } else {
+            format!("its VLANs are used instead: {}", vlans.join(", "))
         });
     }
     let below = interface.below.as_ref()?;
@@ -162,9 +164,10 @@ fn unsuited_kind(interface: &Interface) -> Option<String> {
     if interface.is_wireless {
         return Some("it is wireless, and its rate changes constantly".to_owned());
     }
-    match SUITABLE_KINDS.contains(&interface.kind.as_str()) {
-        true => None,
-        false => Some(format!("it is virtual ({})", interface.kind)),
+    if SUITABLE_KINDS.contains(&interface.kind.as_str()) {
+        None
+    } else {
+        Some(format!("it is virtual ({})", interface.kind))
     }
 }
 

@@ -171,9 +171,10 @@ fn next(out: Option<&Path>) {
             "next: repeat with `--out {OF_SERVICE}`, or with `--out` and another file"
         ));
     };
-    let start = match path == Path::new(OF_SERVICE) {
-        true => "systemctl enable --now weir".to_owned(),
-        false => format!("weir router {}", path.display()),
+    let start = if path == Path::new(OF_SERVICE) {
+        "systemctl enable --now weir".to_owned()
+    } else {
+        format!("weir router {}", path.display())
     };
     note(&format!(
         "{}: written; review it\nnext: {start}; weir show status",

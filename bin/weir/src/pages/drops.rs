@@ -58,9 +58,10 @@ pub fn manual(name: &str) -> Option<String> {
 }
 
 fn of_loss(reason: Reason) -> &'static str {
-    match reason.is_loss() {
-        true => "The packet is lost.",
-        false => "This is not a loss.",
+    if reason.is_loss() {
+        "The packet is lost."
+    } else {
+        "This is not a loss."
     }
 }
 

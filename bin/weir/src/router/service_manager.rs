@@ -16,9 +16,10 @@ pub(super) const STOPPING: &str = "STOPPING=1";
 
 /// The status text: whether the router or the kernel forwards.
 pub(super) const fn status(is_handed_back: bool) -> &'static str {
-    match is_handed_back {
-        true => "STATUS=the kernel forwards: `weir show status` says why",
-        false => "STATUS=weir forwards",
+    if is_handed_back {
+        "STATUS=the kernel forwards: `weir show status` says why"
+    } else {
+        "STATUS=weir forwards"
     }
 }
 

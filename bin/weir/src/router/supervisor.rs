@@ -301,9 +301,10 @@ impl Supervisor {
 
     fn heard(&mut self, bytes: &[u8]) {
         if !self.is_ready {
-            match self.is_service_ready {
-                false => notify(service_manager::READY),
-                true => notify(&format!("{}\nSTATUS=restarted", service_manager::READY)),
+            if self.is_service_ready {
+                notify(&format!("{}\nSTATUS=restarted", service_manager::READY))
+            } else {
+                notify(service_manager::READY)
             }
             (self.is_ready, self.is_service_ready) = (true, true);
         }

@@ -134,9 +134,10 @@ pub fn show(subject: Subject, how: &How) -> Result<(), Failure> {
         },
         Subject::Config => {
             let components = configuration::shown_in_force(&how.element, &how.router)?;
-            return match how.json {
-                true => print_json(&components),
-                false => print(&weir_config::as_file(&components)),
+            return if how.json {
+                print_json(&components)
+            } else {
+                print(&weir_config::as_file(&components))
             };
         }
     };
@@ -165,12 +166,11 @@ fn once(how: &How, table: Table, query: &Settings) -> Result<(), Failure> {
     if how.json {
         return print_json(&first.answer);
     }
-    let (before, now) = match has_rates(table.class, &first) {
-        true => {
-            std::thread::sleep(RATE_OVER);
-            (Some(first), take(how, table)?)
-        }
-        false => (None, first),
+    let (before, now) = if has_rates(table.class, &first) {
+        std::thread::sleep(RATE_OVER);
+        (Some(first), take(how, table)?)
+    } else {
+        (None, first)
     };
     print(&tables::text(table.class, &now, before.as_ref(), query))
 }
@@ -183,15 +183,12 @@ fn watch(how: &How, table: Table, query: &Settings, period: Duration) -> Result<
         if redraw {
             print_own(REDRAW)?;
         }
-        let is_read = match how.json {
-            true => {
-                let text = serde_json::to_string(&now.answer).unwrap_or_default(); // plain values
-                print_json_to_reader(&text)?
-            }
-            false => {
-                let text = tables::text(table.class, &now, before.as_ref(), query);
-                print_to_reader(&format!("{text}\n"))?
-            }
+        let is_read = if how.json {
+            let text = serde_json::to_string(&now.answer).unwrap_or_default(); // plain values
+            print_json_to_reader(&text)?
+        } else {
+            let text = tables::text(table.class, &now, before.as_ref(), query);
+            print_to_reader(&format!("{text}\n"))?
         };
         if !is_read {
             return Ok(());
@@ -239,9 +236,10 @@ fn take(how: &How, Table { class, of_router }: Table) -> Result<Sample, Failure>
     let pairs = how.query.0.iter();
     let query: Vec<_> = pairs.map(|(name, text)| format!("{name}={text}")).collect();
     let at = Instant::now();
-    let query = match query.is_empty() {
-        true => String::new(),
-        false => format!("?{}", query.join("&")),
+    let query = if query.is_empty() {
+        String::new()
+    } else {
+        format!("?{}", query.join("&"))
     };
     let answer = get(&format!("{}{query}", api::path_of(class)))?;
     Ok(Sample {

@@ -29,15 +29,19 @@ fn option(name: &'static str, takers: &[(&Class, &Parameter)]) -> Arg {
     let is_number = takers
         .iter()
         .all(|(_, p)| matches!(p.kind, Kind::Count(..)));
-    let help = |(class, p): &(&Class, &Parameter)| match is_flag {
-        true => format!("{}: {}", class.name, p.about),
-        false => format!("{}: {} (default: {})", class.name, p.about, p.default),
+    let help = |(class, p): &(&Class, &Parameter)| {
+        if is_flag {
+            format!("{}: {}", class.name, p.about)
+        } else {
+            format!("{}: {} (default: {})", class.name, p.about, p.default)
+        }
     };
     let help: Vec<_> = takers.iter().map(help).collect();
     let option = Arg::new(name).long(name).help(help.join("; "));
-    match is_flag {
-        true => option.action(ArgAction::SetTrue),
-        false => option.value_name(if is_number { "NUMBER" } else { "VALUE" }),
+    if is_flag {
+        option.action(ArgAction::SetTrue)
+    } else {
+        option.value_name(if is_number { "NUMBER" } else { "VALUE" })
     }
 }
 

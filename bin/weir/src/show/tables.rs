@@ -49,12 +49,11 @@ pub(super) fn text(
     };
     let all = columns(class);
     let since_start = |column: &Column| column.cell.form == Form::SinceStart;
-    let since = match all.iter().any(since_start) {
-        true => {
-            let uptime = now.status.real("uptime_s").unwrap_or_default() as u64;
-            format!("Since the start, {} ago:\n", elapsed(uptime))
-        }
-        false => String::new(),
+    let since = if all.iter().any(since_start) {
+        let uptime = now.status.real("uptime_s").unwrap_or_default() as u64;
+        format!("Since the start, {} ago:\n", elapsed(uptime))
+    } else {
+        String::new()
     };
     if rows.is_empty() {
         return format!("{since}{}\n", class.layout.empty);
@@ -63,23 +62,22 @@ pub(super) fn text(
         "" => String::new(),
         head => format!("{head}\n"),
     };
-    let table = match class.layout.totals_apart {
-        false => format!("{since}{head}{}", samples.table(&all)),
-        true => {
-            let key = |column: &&Column| class.key.contains(&column.of.name);
-            let totals: Vec<_> = all
-                .iter()
-                .filter(|c| key(c) || since_start(c))
-                .copied()
-                .collect();
-            let mut current: Vec<_> = all.into_iter().filter(|c| !since_start(c)).collect();
-            current.sort_by_key(|column| column.cell.form == Form::PerSecond);
-            format!(
-                "{head}{}\n{since}{}",
-                samples.table(&current),
-                samples.table(&totals)
-            )
-        }
+    let table = if class.layout.totals_apart {
+        let key = |column: &&Column| class.key.contains(&column.of.name);
+        let totals: Vec<_> = all
+            .iter()
+            .filter(|c| key(c) || since_start(c))
+            .copied()
+            .collect();
+        let mut current: Vec<_> = all.into_iter().filter(|c| !since_start(c)).collect();
+        current.sort_by_key(|column| column.cell.form == Form::PerSecond);
+        format!(
+            "{head}{}\n{since}{}",
+            samples.table(&current),
+            samples.table(&totals)
+        )
+    } else {
+        format!("{since}{head}{}", samples.table(&all))
     };
     format!(
         "{table}{}{}{}",
@@ -144,9 +142,12 @@ fn list(class: &'static Class, value: &Value) -> String {
 
 impl Samples<'_> {
     fn table(&self, columns: &[Column]) -> Table {
-        let side = |column: &Column| match is_number(column.of) {
-            true => Side::Right(column.cell.heading),
-            false => Side::Left(column.cell.heading),
+        let side = |column: &Column| {
+            if is_number(column.of) {
+                Side::Right(column.cell.heading)
+            } else {
+                Side::Left(column.cell.heading)
+            }
         };
         let mut table = Table::new(&columns.iter().map(side).collect::<Vec<_>>());
         for row in self.now {
@@ -223,9 +224,10 @@ impl Samples<'_> {
                     table.row(words.chain(pair));
                 }
             }
-            match table.is_empty() {
-                true => String::new(),
-                false => format!("\n{}\n{table}", map.about),
+            if table.is_empty() {
+                String::new()
+            } else {
+                format!("\n{}\n{table}", map.about)
             }
         };
         maps.map(table).collect()
@@ -250,12 +252,13 @@ fn cut(class: &Class, rows: &[Value], query: &Settings) -> String {
         return String::new();
     };
     let limit = query.count("limit");
-    match (rows.len() as u64) < limit {
-        true => String::new(),
-        false => format!(
+    if (rows.len() as u64) < limit {
+        String::new()
+    } else {
+        format!(
             "There may be more: `--limit` is {limit} ({}; {})\n",
             parameter.about, parameter.kind
-        ),
+        )
     }
 }
 

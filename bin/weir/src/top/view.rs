@@ -470,9 +470,10 @@ fn per_second(number: f64) -> String {
 
 /// A line that is not wider than the screen, with a mark if it was longer.
 fn cut_with_sign(text: &str, width: usize) -> String {
-    match text.chars().count() > width {
-        true => cut(text, width.saturating_sub(1)) + "…",
-        false => text.to_owned(),
+    if text.chars().count() > width {
+        cut(text, width.saturating_sub(1)) + "…"
+    } else {
+        text.to_owned()
     }
 }
 

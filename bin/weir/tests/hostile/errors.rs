@@ -40,22 +40,19 @@ fn offender(v6: bool, cause: Cause, source: Option<u32>) -> Vec<u8> {
         Cause::Expired => (1, &[0; 20]),
     };
     let link = PacketBuilder::ethernet2(MACS[0], MACS[1]);
-    let builder = match v6 {
-        true => {
-            let net = match source {
-                None => 0xfd77_0001_u128 << 96,
-                Some(n) => 0x2001_0db8_u128 << 96 | u128::from(n) << 64,
-            };
-            let to = 0xfd77_0002_u128 << 96 | 2;
-            link.ipv6((net | 2).to_be_bytes(), to.to_be_bytes(), hops)
-        }
-        false => {
-            let from = match source {
-                None => [10, 77, 1, 2],
-                Some(n) => (0x0b00_0000 + n % 0x5000_0000).to_be_bytes(),
-            };
-            link.ipv4(from, SINK.octets(), hops)
-        }
+    let builder = if v6 {
+        let net = match source {
+            None => 0xfd77_0001_u128 << 96,
+            Some(n) => 0x2001_0db8_u128 << 96 | u128::from(n) << 64,
+        };
+        let to = 0xfd77_0002_u128 << 96 | 2;
+        link.ipv6((net | 2).to_be_bytes(), to.to_be_bytes(), hops)
+    } else {
+        let from = match source {
+            None => [10, 77, 1, 2],
+            Some(n) => (0x0b00_0000 + n % 0x5000_0000).to_be_bytes(),
+        };
+        link.ipv4(from, SINK.octets(), hops)
     };
     let mut frame = Vec::new();
     builder.udp(4321, 4321).write(&mut frame, payload).unwrap();
@@ -86,9 +83,10 @@ fn answered(bench: &Bench, v6: bool, cause: Cause) -> usize {
     };
     let mut count = 0;
     receive_all(&mut device, |bytes| {
-        count += usize::from(match v6 {
-            true => bytes[12..14] == [0x86, 0xdd] && bytes[20] == 58 && bytes[54] == kind_v6,
-            false => bytes[12..14] == [8, 0] && bytes[23] == 1 && bytes[34..36] == [kind, code],
+        count += usize::from(if v6 {
+            bytes[12..14] == [0x86, 0xdd] && bytes[20] == 58 && bytes[54] == kind_v6
+        } else {
+            bytes[12..14] == [8, 0] && bytes[23] == 1 && bytes[34..36] == [kind, code]
         });
     });
     count

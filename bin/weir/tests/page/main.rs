@@ -347,9 +347,10 @@ fn viewers_are_bounded_and_cost_the_forwarding_thread_nothing() {
     let uptime = |line: &Value| line["status"]["uptime_s"].as_f64().unwrap();
     let (mut line, mut other) = (lines(0), lines(1));
     while uptime(&line) != uptime(&other) {
-        match uptime(&line) < uptime(&other) {
-            true => line = lines(0),
-            false => other = lines(1),
+        if uptime(&line) < uptime(&other) {
+            line = lines(0)
+        } else {
+            other = lines(1)
         }
     }
     assert_eq!(line, other);

@@ -138,9 +138,10 @@ impl Reader {
                     .iter_mut()
                     .zip(left)
                     .for_each(|(to, from)| *to = *from);
-                let fault = match left.len() < 4 {
-                    true => Fault::Truncated,
-                    false => Fault::NotACapture(first),
+                let fault = if left.len() < 4 {
+                    Fault::Truncated
+                } else {
+                    Fault::NotACapture(first)
                 };
                 Err(self.error(fault))
             }

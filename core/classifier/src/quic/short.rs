@@ -54,9 +54,10 @@ impl ShortHeaders {
         }
         self.changes |= first != self.first;
         self.same = self.same.saturating_add(1);
-        let needed = match ports.iter().any(|port| PORTS.contains(port)) {
-            true => SAME_AT_HOME,
-            false => SAME_ELSEWHERE,
+        let needed = if ports.iter().any(|port| PORTS.contains(port)) {
+            SAME_AT_HOME
+        } else {
+            SAME_ELSEWHERE
         };
         let is_quic = self.changes && self.same >= needed;
         is_quic.then(|| Finding::new(Kind::Quic, Evidence::Sequence).with("short headers"))

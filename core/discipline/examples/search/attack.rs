@@ -66,13 +66,15 @@ impl<'a> Part<'a> {
             return *key;
         }
         let source = chance.random_range(0..of.sources);
-        let any = match of.is_bound {
-            true => source % of.destinations,
-            false => chance.random_range(0..of.destinations),
+        let any = if of.is_bound {
+            source % of.destinations
+        } else {
+            chance.random_range(0..of.destinations)
         };
-        let to = match chance.random_bool(of.to_victim) {
-            true => 0,
-            false => FIRST[1] + any,
+        let to = if chance.random_bool(of.to_victim) {
+            0
+        } else {
+            FIRST[1] + any
         };
         let port = 1024 + chance.random_range(0..of.ports);
         let key = key(FIRST[0] + source, to, port);

@@ -58,9 +58,10 @@ impl Genome {
         }
         for _ in 0..stream.random_range(1..4) {
             let gene = &mut child.0[stream.random_range(0..LIMBS)][stream.random_range(0..GENES)];
-            *gene = match stream.random_bool(0.3) {
-                true => stream.random(),
-                false => (*gene + stream.random_range(-0.1..0.1)).clamp(0.0, 1.0),
+            *gene = if stream.random_bool(0.3) {
+                stream.random()
+            } else {
+                (*gene + stream.random_range(-0.1..0.1)).clamp(0.0, 1.0)
             };
         }
         child

@@ -50,9 +50,12 @@ type Damage = [f64; KINDS.len()];
 /// The parts that the manual page leaves to others and to the victim.
 fn fair(addresses: Option<u32>, limbs: &[Limb], offered: f64) -> [f64; 2] {
     let others = limbs.iter().filter(|limb| limb.to_victim < 1.0);
-    let hosts = others.map(|limb| match limb.is_bound {
-        true => limb.destinations.min(limb.sources),
-        false => limb.destinations,
+    let hosts = others.map(|limb| {
+        if limb.is_bound {
+            limb.destinations.min(limb.sources)
+        } else {
+            limb.destinations
+        }
     });
     let most = addresses.unwrap_or(HEAVY as u32); // half of the link, if they are forged
     let shares = f64::from(hosts.sum::<u32>().min(most));
@@ -62,9 +65,10 @@ fn fair(addresses: Option<u32>, limbs: &[Limb], offered: f64) -> [f64; 2] {
         None => 1.0 / 4.0,
     };
     let is_attacked = limbs.iter().any(|limb| limb.to_victim > 0.0);
-    let of_victim = match is_attacked {
-        true => (1.0 - offered * HEAVY as f64).max(of_victim),
-        false => 1.0,
+    let of_victim = if is_attacked {
+        (1.0 - offered * HEAVY as f64).max(of_victim)
+    } else {
+        1.0
     };
     [left, left * of_victim]
 }
@@ -109,12 +113,11 @@ impl Population {
         if self.since >= PATIENCE {
             (self.since, self.loads) = (0, Vec::new());
         }
-        let genome = match self.loads.len() < POPULATION {
-            true => Genome::random(stream),
-            false => {
-                let [one, other] = [(); 2].map(|()| self.parent(stream));
-                one.child(other, stream)
-            }
+        let genome = if self.loads.len() < POPULATION {
+            Genome::random(stream)
+        } else {
+            let [one, other] = [(); 2].map(|()| self.parent(stream));
+            one.child(other, stream)
         };
         let (damage, offered) = damage(DISCIPLINES[0], self, &genome, without, SEED);
         let load = (damage[self.kind] / offered.max(OFFERED_MIN), genome);

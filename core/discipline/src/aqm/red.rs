@@ -180,9 +180,10 @@ struct Law {
 impl Law {
     /// The figure's p_a, from p_b (`base`) and `count`.
     fn spread(&self, base: f64, count: u64) -> f64 {
-        match self.wait {
-            true => early::spread_waiting(base, count),
-            false => early::spread(base, count),
+        if self.wait {
+            early::spread_waiting(base, count)
+        } else {
+            early::spread(base, count)
         }
     }
 }

@@ -111,9 +111,10 @@ impl Channels {
             [None, Some(_)] => REDIRECT,
             [Some(ours), Some(theirs)] => {
                 let control = control.by_bytes(ours, theirs);
-                match control.happens(self.draw()) {
-                    true => CONTROL,
-                    false => REDIRECT,
+                if control.happens(self.draw()) {
+                    CONTROL
+                } else {
+                    REDIRECT
                 }
             }
         };

@@ -376,9 +376,10 @@ impl Discipline for Dppbrb {
     }
 
     fn has_room(&self, _class: Class) -> bool {
-        let above = match self.params.adapt {
-            true => self.params.law.max_threshold.saturating_add(1) as usize,
-            false => usize::MAX,
+        let above = if self.params.adapt {
+            self.params.law.max_threshold.saturating_add(1) as usize
+        } else {
+            usize::MAX
         };
         self.channels.both_below(self.params.limit.min(above)) // the channel of a packet is not known before it arrives
     }
@@ -704,9 +705,10 @@ mod tests {
             self.t[i] = now;
             let k = self.p.law.estimate.as_secs_f64();
             let alpha = (-gap / k).exp();
-            self.r[i] = match gap > 0.0 {
-                true => (1.0 - alpha) * bytes * 8.0 / gap + alpha * self.r[i],
-                false => bytes * 8.0 / k + self.r[i],
+            self.r[i] = if gap > 0.0 {
+                (1.0 - alpha) * bytes * 8.0 / gap + alpha * self.r[i]
+            } else {
+                bytes * 8.0 / k + self.r[i]
             };
             let law = &self.p.law;
             let x = self.queues[i].len() as u64;

@@ -306,9 +306,10 @@ impl FlowCache {
     pub(crate) fn set_policy(&mut self, policy: Policy) {
         let flow = |entry: &usize| *self.flows.get(*entry);
         let of = |list| self.flows.upwards(list);
-        let mut kept: Vec<usize> = match policy.key == self.policy.key {
-            true => of(UNPINNED).chain(of(PINNED)).collect(),
-            false => Vec::new(),
+        let mut kept: Vec<usize> = if policy.key == self.policy.key {
+            of(UNPINNED).chain(of(PINNED)).collect()
+        } else {
+            Vec::new()
         };
         kept.sort_by_key(|entry| flow(entry).latest); // stable: ties stay in the order of the list
         kept.drain(..kept.len().saturating_sub(policy.flows));
@@ -692,9 +693,10 @@ mod tests {
                     .iter()
                     .filter(|(_, t, _)| (begun..*at).contains(t));
                 let bits: u64 = inside.map(|(.., bytes)| 8 * bytes).sum();
-                total = match passed >= Span::from_millis(200) {
-                    true => f64::INFINITY,
-                    false => bits as f64 / passed.as_secs_f64(),
+                total = if passed >= Span::from_millis(200) {
+                    f64::INFINITY
+                } else {
+                    bits as f64 / passed.as_secs_f64()
                 };
                 begun = *at;
             }
@@ -724,9 +726,10 @@ mod tests {
                     .rposition(|(flow, ..)| *flow == gone.flow);
                 let since = &self.history[latest.unwrap()..];
                 let turns = since.windows(2).filter(|two| two[0].0 != two[1].0).count();
-                self.share = match turns < 100 * self.policy.flows {
-                    true => (self.share - step).max((1 << 53) / 200),
-                    false => (self.share + step).min(1 << 53),
+                self.share = if turns < 100 * self.policy.flows {
+                    (self.share - step).max((1 << 53) / 200)
+                } else {
+                    (self.share + step).min(1 << 53)
                 };
             }
             true

@@ -81,9 +81,10 @@ impl Lottery {
         }
         // The fall from 1 to the minimum takes 5.3 sqrt(n) replacements: a small part of a large cache.
         let step = self.chance.share() >> (self.flows.ilog2() / 2).max(1);
-        let share = match silence < PATIENCE * self.flows {
-            true => self.chance.share() - step,
-            false => self.chance.share() + step,
+        let share = if silence < PATIENCE * self.flows {
+            self.chance.share() - step
+        } else {
+            self.chance.share() + step
         };
         self.chance = Chance::of(share.clamp(LEAST, Chance::ONE));
     }

@@ -33,9 +33,10 @@ impl Total {
         let begun = *self.begun.get_or_insert(now);
         let passed = now.since(begun);
         if passed >= window {
-            self.bps = match passed < window.times(2) {
-                true => self.bytes as f64 * 8.0 / passed.as_secs_f64(),
-                false => f64::INFINITY,
+            self.bps = if passed < window.times(2) {
+                self.bytes as f64 * 8.0 / passed.as_secs_f64()
+            } else {
+                f64::INFINITY
             };
             self.begun = Some(now);
             self.bytes = 0;

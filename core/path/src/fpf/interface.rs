@@ -80,9 +80,10 @@ impl Interface {
     /// Frames of a port in a VLAN.
     pub fn vlan(port: &str, id: u16) -> Result<Self, InterfaceError> {
         let port = port.to_owned();
-        match (1..=vlan::ID_MAX).contains(&id) {
-            true => Ok(Self::Vlan { port, id }),
-            false => Err(InterfaceError::Vlan(id)),
+        if (1..=vlan::ID_MAX).contains(&id) {
+            Ok(Self::Vlan { port, id })
+        } else {
+            Err(InterfaceError::Vlan(id))
         }
     }
 
@@ -93,13 +94,14 @@ impl Interface {
             IpAddr::V6(a) => !(a.is_unspecified() || a.is_multicast()),
         };
         let one_family = local.is_ipv4() == remote.is_ipv4();
-        match one_family && local != remote && is_host(local) && is_host(remote) {
-            true => Ok(Self::Gre {
+        if one_family && local != remote && is_host(local) && is_host(remote) {
+            Ok(Self::Gre {
                 local,
                 remote,
                 ports: Vec::new(),
-            }),
-            false => Err(InterfaceError::Ends(local, remote)),
+            })
+        } else {
+            Err(InterfaceError::Ends(local, remote))
         }
     }
 

@@ -53,9 +53,10 @@ pub fn rewrite<'b>(
 #[inline(always)]
 pub fn finish(pool: &mut Pool, packet: &mut Packet, adjacency: &Adjacency) -> Result<(), Reason> {
     packet.queue = adjacency.queue;
-    match adjacency.vlan == 0 || tag::insert(pool, packet, adjacency.vlan) {
-        true => Ok(()),
-        false => Err(Reason::TruncatedFrame),
+    if adjacency.vlan == 0 || tag::insert(pool, packet, adjacency.vlan) {
+        Ok(())
+    } else {
+        Err(Reason::TruncatedFrame)
     }
 }
 

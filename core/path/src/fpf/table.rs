@@ -210,9 +210,10 @@ impl Builder {
             let number = *numbers.entry((*hop, may_return)).or_insert_with(|| {
                 hops.push(*hop);
                 hop_rules.push(id);
-                barred.push(match may_return {
-                    true => NONE_BARRED,
-                    false => hop.interface.0,
+                barred.push(if may_return {
+                    NONE_BARRED
+                } else {
+                    hop.interface.0
                 });
                 hops.len() as u32 - 1
             });

@@ -54,9 +54,10 @@ fn validate(frame: &[u8], link: &link::Header) -> Result<Headers, Reason> {
         EtherType::IPV6 => validate_v6(frame, link)?,
         _ => return Err(Reason::NotIp),
     };
-    match ethernet::is_group(link.destination) {
-        true => Err(Reason::Multicast),
-        false => Ok(headers),
+    if ethernet::is_group(link.destination) {
+        Err(Reason::Multicast)
+    } else {
+        Ok(headers)
     }
 }
 
@@ -128,9 +129,10 @@ fn validate_v6(frame: &[u8], link: &link::Header) -> Result<Headers, Reason> {
         }
     })?;
     let (headers, source_routed) = headers::from_v6(packet, fixed, link.l3, total_len);
-    match source_routed {
-        true => Err(Reason::SourceRoute),
-        false => Ok(headers),
+    if source_routed {
+        Err(Reason::SourceRoute)
+    } else {
+        Ok(headers)
     }
 }
 

@@ -106,9 +106,10 @@ impl PendingRequests {
         let failed = self.failed.get(&neighbour);
         let failed = failed.is_some_and(|at| now.since(at) < FAILED_FOR);
         let places = &mut self.places[number];
-        let victim = match places.count < places.limit {
-            true => None,
-            false => Some(places.victim(now, source, !failed)?),
+        let victim = if places.count < places.limit {
+            None
+        } else {
+            Some(places.victim(now, source, !failed)?)
         };
         if let Some((asker, victim)) = victim {
             places.remove(asker, victim);

@@ -33,9 +33,10 @@ const TAGS_MAX: usize = 2;
 #[inline(always)]
 pub fn validate(frame: &[u8]) -> Result<Header, Reason> {
     let header = read(frame, 1).ok_or(Reason::TruncatedHeader)?;
-    match header.vlan != 0 || header.ethertype.is_tag() {
-        true => Err(Reason::UnknownVlan),
-        false => Ok(header),
+    if header.vlan != 0 || header.ethertype.is_tag() {
+        Err(Reason::UnknownVlan)
+    } else {
+        Ok(header)
     }
 }
 

@@ -335,9 +335,10 @@ impl Plane {
     /// Sends a packet by the routes, because its encapsulation was removed while it waited.
     #[cold]
     fn leave_edge(&mut self, held: Held, now: Instant) {
-        match held.packet.headers.is_ip() {
-            true => self.send_on(held, now),
-            false => _ = self.fates.discard(held.packet.packet, Reason::NotIp),
+        if held.packet.headers.is_ip() {
+            self.send_on(held, now)
+        } else {
+            _ = self.fates.discard(held.packet.packet, Reason::NotIp)
         }
     }
 

@@ -157,9 +157,10 @@ impl Plane {
             (id, 0) => id,
             _ => return None, // two tags
         };
-        match link.ethertype == fpf.table.domain().ethertype() {
-            true => fpf.bindings.vlan(ingress, id),
-            false => None,
+        if link.ethertype == fpf.table.domain().ethertype() {
+            fpf.bindings.vlan(ingress, id)
+        } else {
+            None
         }
     }
 
@@ -357,21 +358,19 @@ impl Plane {
         };
         fpf.stats.encapsulated.count(packet.bytes());
         let ethertype = fpf.table.domain().ethertype();
-        match encapsulation::push_fpf(&mut self.pool, &mut packet, ethertype, header) {
-            true => self.label_switch(entry, packet),
-            false => {
-                self.fates.discard(packet, Reason::TruncatedFrame);
-            }
+        if encapsulation::push_fpf(&mut self.pool, &mut packet, ethertype, header) {
+            self.label_switch(entry, packet)
+        } else {
+            self.fates.discard(packet, Reason::TruncatedFrame);
         }
     }
 
     fn send_to_leaf(&mut self, entry: Entry, mut packet: Packet, leaf: &Vector, len: usize) {
         let header = Repr::first(*leaf);
-        match encapsulation::replace_fpf(&mut self.pool, &mut packet, len, &header) {
-            true => self.label_switch(entry, packet),
-            false => {
-                self.fates.discard(packet, Reason::TruncatedFrame);
-            }
+        if encapsulation::replace_fpf(&mut self.pool, &mut packet, len, &header) {
+            self.label_switch(entry, packet)
+        } else {
+            self.fates.discard(packet, Reason::TruncatedFrame);
         }
     }
 
@@ -414,11 +413,10 @@ impl Plane {
     /// Hands a packet to the control element; without one, it is dropped.
     #[cold]
     fn redirect_fpf(&mut self, entry: Entry, packet: Packet) {
-        match self.exceptions.is_attended(entry.at) {
-            true => self.redirect(entry.ingress, packet, Cause::Fpf, entry.at),
-            false => {
-                self.fates.discard(packet, Reason::FpfRule);
-            }
+        if self.exceptions.is_attended(entry.at) {
+            self.redirect(entry.ingress, packet, Cause::Fpf, entry.at)
+        } else {
+            self.fates.discard(packet, Reason::FpfRule);
         }
     }
 
@@ -437,9 +435,10 @@ impl Plane {
         if reason != Reason::LocalDelivery || !is_gre || held.origin != Origin::Transit {
             return None;
         }
-        let port = match self.is_within_fpf() {
-            true => self.local_port(),
-            false => held.ingress,
+        let port = if self.is_within_fpf() {
+            self.local_port()
+        } else {
+            held.ingress
         };
         let ends = (headers.destination(), headers.source());
         let input = fpf.bindings.tunnel(ends.0, ends.1, port)?;

@@ -113,12 +113,13 @@ impl Plane {
             self.fates.discard(packet, reason); // the kernel sent it, not a neighbour
             return;
         }
-        let packet = match reason == Reason::NotIp && arrival.offload.checksum.is_none() {
-            true => match self.encapsulate_other(ingress, packet, arrival.at) {
+        let packet = if reason == Reason::NotIp && arrival.offload.checksum.is_none() {
+            match self.encapsulate_other(ingress, packet, arrival.at) {
                 Some(packet) => packet,
                 None => return,
-            },
-            false => packet,
+            }
+        } else {
+            packet
         };
         let frame = self.pool.frame(&packet);
         let Some(cause) = self.exceptions.cause(frame, reason, None, arrival.at) else {
@@ -148,9 +149,10 @@ impl Plane {
     /// Whether a packet's source is acceptable at its ingress port.
     #[inline]
     fn check_source(&mut self, ingress: usize, headers: &Headers) -> Result<(), Reason> {
-        match self.passed.contains(headers.source(), ingress) {
-            true => Ok(()),
-            false => self.look_source_up(ingress, headers),
+        if self.passed.contains(headers.source(), ingress) {
+            Ok(())
+        } else {
+            self.look_source_up(ingress, headers)
         }
     }
 
@@ -324,12 +326,11 @@ impl Plane {
         for held in failed {
             let place = Place::coming(held.ingress);
             let cause = Some(IcmpCause::HostUnreachable);
-            match held.by_rule {
-                false => self.drop(held, Reason::NeighbourFailed, cause, now),
-                true => {
-                    let packet = held.packet.packet;
-                    self.fates.discard(packet, Reason::NeighbourFailed);
-                }
+            if held.by_rule {
+                let packet = held.packet.packet;
+                self.fates.discard(packet, Reason::NeighbourFailed);
+            } else {
+                self.drop(held, Reason::NeighbourFailed, cause, now)
             }
             self.reclaim(place);
         }

@@ -33,9 +33,10 @@ impl Plane {
     /// The origin of packets that arrived through a port.
     #[inline(always)]
     pub(super) fn origin_at(&self, ingress: usize) -> Origin {
-        match self.ports[ingress].is_local {
-            true => Origin::Process,
-            false => Origin::Transit,
+        if self.ports[ingress].is_local {
+            Origin::Process
+        } else {
+            Origin::Transit
         }
     }
 

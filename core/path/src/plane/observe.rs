@@ -273,12 +273,11 @@ impl Observers {
             }
             // Every packet in a queue has its key in the pool. A packet that has just arrived may have no key yet.
             let of_frame;
-            let (key, hash) = match at.outbound {
-                true => (pool.keys.key_at(freed.slot), pool.keys.hash_at(freed.slot)),
-                false => {
-                    of_frame = key_of(pool.frame_at(freed.slot));
-                    (&of_frame, pool.keys.hash_key(&of_frame))
-                }
+            let (key, hash) = if at.outbound {
+                (pool.keys.key_at(freed.slot), pool.keys.hash_at(freed.slot))
+            } else {
+                of_frame = key_of(pool.frame_at(freed.slot));
+                (&of_frame, pool.keys.hash_key(&of_frame))
             };
             self.count(at, freed, key, hash);
         }

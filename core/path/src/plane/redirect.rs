@@ -179,9 +179,10 @@ impl Plane {
 
     /// An empty packet, or the reason why it cannot be created.
     fn create(&mut self, len: usize, now: Instant) -> Result<Packet, Reason> {
-        let reason = match len > self.pool.frame_bytes_max() {
-            true => Reason::TruncatedFrame,
-            false => Reason::PoolExhausted,
+        let reason = if len > self.pool.frame_bytes_max() {
+            Reason::TruncatedFrame
+        } else {
+            Reason::PoolExhausted
         };
         self.pool.create(len, now).ok_or_else(|| {
             self.fates.count_frame(len as u64, reason);

@@ -93,9 +93,10 @@ impl Plane {
         let settled = self.waiting.take_settled(&tables, now);
         for (neighbour, held) in settled.answered {
             let place = Place::coming(held.ingress);
-            match held.by_rule {
-                true => self.send_to_neighbour(held, neighbour, now),
-                false => self.send_on(held, now),
+            if held.by_rule {
+                self.send_to_neighbour(held, neighbour, now)
+            } else {
+                self.send_on(held, now)
             }
             self.reclaim(place);
         }

@@ -256,9 +256,10 @@ impl Watch {
 
     /// Records a packet that a device took.
     pub(crate) fn left(&mut self, port: Option<u16>, packet: &Packet, pool: &Pool) {
-        let fate = match self.marked.remove(&packet.slot.0) {
-            true => Fate::Marked,
-            false => Fate::Passed,
+        let fate = if self.marked.remove(&packet.slot.0) {
+            Fate::Marked
+        } else {
+            Fate::Passed
         };
         let (frame, key) = (whole(pool.frame(packet)), pool.keys.key(packet));
         let ended = (Some(Direction::Outbound), fate);

@@ -156,18 +156,15 @@ fn nothing_else_with_the_addresses_of_a_tunnel_is_the_kernels() {
 /// The first fragment of a packet in the tunnel.
 fn fragment(ends: [&str; 2]) -> Vec<u8> {
     let mut frame = good(ends);
-    match ends == V4 {
-        true => {
-            frame[20] = 0x20;
-            frame[24..26].fill(0);
-            let sum = weir_wire::checksum::internet(&frame[14..34]);
-            frame[24..26].copy_from_slice(&sum.to_be_bytes());
-        }
-        false => {
-            frame[20] = 44;
-            frame[19] += 8;
-            frame.splice(54..54, [47, 0, 0, 1, 0, 0, 0, 9]);
-        }
+    if ends == V4 {
+        frame[20] = 0x20;
+        frame[24..26].fill(0);
+        let sum = weir_wire::checksum::internet(&frame[14..34]);
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    } else {
+        frame[20] = 44;
+        frame[19] += 8;
+        frame.splice(54..54, [47, 0, 0, 1, 0, 0, 0, 9]);
     }
     frame
 }

@@ -125,10 +125,7 @@ fn check_transport(frame: &[u8], segment: &[u8], offload: &Offload) {
                 assert_eq!(word(segment, start + 6), 0, "no checksum stays none");
                 return;
             }
-            let protocol = match is_udp {
-                true => Protocol::UDP,
-                false => Protocol::TCP,
-            };
+            let protocol = if is_udp { Protocol::UDP } else { Protocol::TCP };
             let (from, to) = ip.addresses;
             (
                 start,

@@ -126,9 +126,10 @@ impl Control {
             }
             _ => {}
         }
-        match all.is_empty() {
-            true => Err(Refusal::Wrong("the request contains no change".to_owned())),
-            false => Ok(all),
+        if all.is_empty() {
+            Err(Refusal::Wrong("the request contains no change".to_owned()))
+        } else {
+            Ok(all)
         }
     }
 
@@ -182,16 +183,13 @@ impl Control {
             None => {
                 let sets: Vec<Change> = wanted.operations.iter().filter_map(set_of).collect();
                 Plan::check_part(&sets).map_err(faults)?;
-                part.lines.push(match fe.is_associated() {
-                    true => {
+                part.lines.push(if fe.is_associated() {
                         "its configuration is unknown: the change is stored, and applied when it is known"
                             .to_owned()
-                    }
-                    false => {
+                    } else {
                         "it is not associated: the change is stored, and applied when it associates"
                             .to_owned()
-                    }
-                });
+                    });
             }
         }
         if fe.is_associated() {

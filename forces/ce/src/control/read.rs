@@ -53,9 +53,10 @@ impl Control {
                         .into_iter()
                         .flat_map(|kind| fe.directory.of_kind(kind));
                     let names: Vec<_> = names.map(|(_, name)| name).collect();
-                    let names = match names.is_empty() {
-                        true => String::new(),
-                        false => format!(", or one of {}", names.join(", ")),
+                    let names = if names.is_empty() {
+                        String::new()
+                    } else {
+                        format!(", or one of {}", names.join(", "))
                     };
                     let (class, instance) = (class.short_name(), &place.instance);
                     let why =
@@ -71,9 +72,10 @@ impl Control {
                 .instances(class.id)
                 .map(|n| n.to_string())
                 .collect();
-            let has = match all.is_empty() {
-                true => "no LFB of this class".to_owned(),
-                false => format!("instances {}", all.join(", ")),
+            let has = if all.is_empty() {
+                "no LFB of this class".to_owned()
+            } else {
+                format!("instances {}", all.join(", "))
             };
             let why = format!("the FE `{}` has {has}", fe.name);
             return Err(Refusal::NotFound(format!("{}: {why}", class.short_name())));

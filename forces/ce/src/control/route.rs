@@ -49,9 +49,10 @@ impl Fe {
                 }
             }
         }
-        let records = match lines.is_empty() {
-            true => self.routes.records(changes, LINES_MAX),
-            false => Err(lines),
+        let records = if lines.is_empty() {
+            self.routes.records(changes, LINES_MAX)
+        } else {
+            Err(lines)
         };
         let named = |line: String| format!("{}: {line}", self.name);
         records.map_err(|lines| Refusal::Refused(lines.into_iter().map(named).collect()))

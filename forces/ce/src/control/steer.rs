@@ -33,9 +33,10 @@ impl Control {
         let edit = |change: &Change| settings::edit(&self.codec, &instances, in_force, change);
         let edits = changes.iter().map(edit).collect::<Result<Vec<_>, _>>();
         let edits = edits.map_err(|why| Refusal::Refused(vec![format!("{name}: {why}")]))?;
-        match edits.is_empty() {
-            true => Err(Refusal::Wrong("the request contains no change".to_owned())),
-            false => Ok((fe.id, edits)),
+        if edits.is_empty() {
+            Err(Refusal::Wrong("the request contains no change".to_owned()))
+        } else {
+            Ok((fe.id, edits))
         }
     }
 

@@ -265,9 +265,10 @@ impl Control {
             )
         });
         let lines: Vec<_> = lines.collect();
-        match lines.is_empty() {
-            true => Ok(()),
-            false => Err(Refusal::Refused(lines)),
+        if lines.is_empty() {
+            Ok(())
+        } else {
+            Err(Refusal::Refused(lines))
         }
     }
 

@@ -305,9 +305,10 @@ impl Control {
     }
 
     pub(super) fn unwatch(&mut self, now: Instant, ticket: Ticket, id: WatchId) {
-        let answer = match self.end_watch(now, id) {
-            true => Ok(Answer::Done),
-            false => Err(no_watch(id)),
+        let answer = if self.end_watch(now, id) {
+            Ok(Answer::Done)
+        } else {
+            Err(no_watch(id))
         };
         self.answer(ticket, answer);
     }
@@ -387,8 +388,9 @@ pub(super) fn reports(class: &Class, leaf: &Leaf) -> Option<Value> {
         .iter()
         .map(member)
         .collect::<Option<Vec<_>>>()?;
-    match members.is_empty() {
-        true => None,
-        false => value::decode_members(&members, &leaf.content).ok(),
+    if members.is_empty() {
+        None
+    } else {
+        value::decode_members(&members, &leaf.content).ok()
     }
 }

@@ -241,13 +241,12 @@ impl ControllerPlan {
             .iter()
             .filter(|(key, _)| *key != "kind" && !is_other(key))
         {
-            match *key == PERIOD.name {
-                false => settings.push((*key, *value)),
-                true => {
-                    if let Err(error) = period.set(&[PERIOD], key, value) {
-                        faults.extend(one(key, error.to_string()));
-                    }
+            if *key == PERIOD.name {
+                if let Err(error) = period.set(&[PERIOD], key, value) {
+                    faults.extend(one(key, error.to_string()));
                 }
+            } else {
+                settings.push((*key, *value))
             }
         }
         faults.extend(repeated(&queues).map(|(queue, why)| wrong(path.join(queue.role.name), why)));
@@ -286,9 +285,10 @@ impl ControllerPlan {
                 }
             }
         }
-        match faults.is_empty() {
-            true => Ok(()),
-            false => Err(faults),
+        if faults.is_empty() {
+            Ok(())
+        } else {
+            Err(faults)
         }
     }
 }
@@ -327,9 +327,10 @@ fn of_role(
     devices: &[&str],
 ) -> Result<Vec<QueuePlan>, String> {
     let can_be_redirect = redirect::can_be(role);
-    let permitted = match can_be_redirect {
-        true => "but must list queues as \"FE.PORT, FE.PORT\", or FEs as \"FE, FE\"",
-        false => "but must list queues as \"FE.PORT, FE.PORT\"",
+    let permitted = if can_be_redirect {
+        "but must list queues as \"FE.PORT, FE.PORT\", or FEs as \"FE, FE\""
+    } else {
+        "but must list queues as \"FE.PORT, FE.PORT\""
     };
     let Scalar::Text(list) = list else {
         return Err(format!("`{}` is {list}, {permitted}", role.name));

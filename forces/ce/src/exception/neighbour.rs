@@ -67,9 +67,10 @@ fn answer_discovery(port: &RemotePort, from: Mac, packet: &[u8]) -> Option<Vec<u
         return None;
     }
     let probe = asked.source.is_unspecified();
-    let (to, mac) = match probe {
-        true => (ALL_NODES, ALL_NODES_MAC),
-        false => (asked.source, asked.mac.unwrap_or(from)),
+    let (to, mac) = if probe {
+        (ALL_NODES, ALL_NODES_MAC)
+    } else {
+        (asked.source, asked.mac.unwrap_or(from))
     };
     if !probe && ethernet::is_group(mac) {
         return None;

@@ -64,9 +64,10 @@ impl<'r> Read<'r> {
 
     fn frame(&self, port: &RemotePort) -> Vec<u8> {
         let is_v6 = self.packet.first().is_some_and(|byte| byte >> 4 == 6);
-        let by_version = match is_v6 {
-            true => EtherType::IPV6,
-            false => EtherType::IPV4,
+        let by_version = if is_v6 {
+            EtherType::IPV6
+        } else {
+            EtherType::IPV4
         };
         let ethertype = self.ethertype.map(u16::from_be_bytes);
         let repr = ethernet::Repr {

@@ -156,9 +156,10 @@ impl RemotePlan {
                 }
             }
         }
-        match faults.is_empty() {
-            true => Ok(()),
-            false => Err(faults),
+        if faults.is_empty() {
+            Ok(())
+        } else {
+            Err(faults)
         }
     }
 }
@@ -204,12 +205,13 @@ fn addresses(text: &str) -> Result<Vec<IpNet>, String> {
     };
     let all = text.split_whitespace().map(address);
     let all = all.collect::<Result<Vec<_>, String>>()?;
-    match all.len() > ADDRESSES_MAX {
-        true => Err(format!(
+    if all.len() > ADDRESSES_MAX {
+        Err(format!(
             "there are {} addresses, but at most {ADDRESSES_MAX} are permitted",
             all.len()
-        )),
-        false => Ok(all),
+        ))
+    } else {
+        Ok(all)
     }
 }
 

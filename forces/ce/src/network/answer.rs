@@ -154,11 +154,10 @@ impl PathService {
             one.store = None;
             if let Err(why) = done {
                 let one = one.clone();
-                let why = match one.is_release {
-                    true => format!(
-                        "the store failed, and the request may return after a restart: {why}"
-                    ),
-                    false => format!("the store failed, and nothing has changed: {why}"),
+                let why = if one.is_release {
+                    format!("the store failed, and the request may return after a restart: {why}")
+                } else {
+                    format!("the store failed, and nothing has changed: {why}")
                 };
                 self.take_back(|other| other.ticket == one.ticket, &Refusal::Silent(why));
             }

@@ -168,14 +168,13 @@ impl Health {
     pub(super) fn begin(&mut self, now: Instant) {
         self.has_begun = true;
         for (name, element) in &mut self.elements {
-            match element.is_read && self.there.contains(name) {
-                true => element.hold_down = HoldDown::used(now),
-                false => {
-                    let why = "it is not associated".to_owned();
-                    let note = Note::Failed(format!("element {name}"), why);
-                    self.events
-                        .push_back(Event::Element(element.fe, false, note));
-                }
+            if element.is_read && self.there.contains(name) {
+                element.hold_down = HoldDown::used(now)
+            } else {
+                let why = "it is not associated".to_owned();
+                let note = Note::Failed(format!("element {name}"), why);
+                self.events
+                    .push_back(Event::Element(element.fe, false, note));
             }
         }
         self.decide(now);

@@ -77,9 +77,10 @@ impl HoldDown {
             return false;
         };
         let is_calm = now.since(since) >= CALM + self.hold + self.hold;
-        self.hold = match is_calm || self.hold == Span::ZERO {
-            true => HOLD_MIN,
-            false => (self.hold + self.hold).min(HOLD_MAX),
+        self.hold = if is_calm || self.hold == Span::ZERO {
+            HOLD_MIN
+        } else {
+            (self.hold + self.hold).min(HOLD_MAX)
         };
         self.state = State::Failed;
         self.failures += 1;
@@ -151,9 +152,10 @@ mod tests {
             let now = Instant::ZERO + Span::from_millis(millis);
             moved.extend(link.handle_timeout(now).then_some(now));
             // The link fails as soon as it is in use, and for a moment every five minutes.
-            match matches!(link.state(), State::Used(_)) || millis % 300_000 == 0 {
-                true => drop(link.fail(now)),
-                false => link.come_back(now),
+            if matches!(link.state(), State::Used(_)) || millis % 300_000 == 0 {
+                link.fail(now);
+            } else {
+                link.come_back(now);
             }
         }
         let first = moved

@@ -98,9 +98,10 @@ impl PathService {
         if faults.is_empty() {
             faults = Network::new(plan.clone())?.check_desired(fes);
         }
-        match faults.is_empty() {
-            true => Ok(()),
-            false => Err(faults),
+        if faults.is_empty() {
+            Ok(())
+        } else {
+            Err(faults)
         }
     }
 

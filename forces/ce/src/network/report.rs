@@ -19,9 +19,10 @@ pub(super) fn paths(
     let flow = |(id, flow): (&u64, &Flow)| {
         let source = network.name(flow.source);
         let is_away = health.is_away(source);
-        let routes = match is_away {
-            true => &[],
-            false => network.paths.routes_of(*id).unwrap_or_default(),
+        let routes = if is_away {
+            &[]
+        } else {
+            network.paths.routes_of(*id).unwrap_or_default()
         };
         let why = match (routes.is_empty(), is_away) {
             (false, _) => None,

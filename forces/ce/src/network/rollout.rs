@@ -55,9 +55,10 @@ impl Rollout {
     /// Sets the section that an element must have at a path; `None` deletes the section.
     pub(super) fn want(&mut self, fe: &str, path: ComponentPath, section: Option<Vec<Change>>) {
         let place = (fe.to_owned(), path);
-        match self.given.get(&place) == section.as_ref() {
-            true => self.different.remove(&place),
-            false => self.different.insert(place.clone()),
+        if self.given.get(&place) == section.as_ref() {
+            self.different.remove(&place)
+        } else {
+            self.different.insert(place.clone())
         };
         match section {
             Some(section) => self.wanted.insert(place, section),

@@ -23,9 +23,10 @@ pub(crate) fn flow(name: &str, settings: &Settings, paths: &mut Paths) -> Result
 
 /// The key to blame if a request has no path.
 pub(crate) fn blamed(request: &Request) -> &'static str {
-    match request.through.is_empty() {
-        true => "",
-        false => "through",
+    if request.through.is_empty() {
+        ""
+    } else {
+        "through"
     }
 }
 

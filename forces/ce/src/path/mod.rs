@@ -118,9 +118,10 @@ impl NetworkPlan {
                 Err(fault) => faults.push(fault),
             }
         }
-        match faults.is_empty() {
-            true => Ok(flows),
-            false => Err(faults),
+        if faults.is_empty() {
+            Ok(flows)
+        } else {
+            Err(faults)
         }
     }
 }

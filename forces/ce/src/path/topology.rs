@@ -40,9 +40,10 @@ pub(crate) fn topology(
     for (name, settings) in elements {
         let domain = topology.domain_named(settings.text("domain"));
         let domain = domain.map_err(refused("element", name, "domain"))?;
-        let delivers = match settings.flag("edge") {
-            true => vec![Payload::Ip],
-            false => Vec::new(),
+        let delivers = if settings.flag("edge") {
+            vec![Payload::Ip]
+        } else {
+            Vec::new()
         };
         let name = name.clone();
         let fe = Fe {
@@ -107,17 +108,18 @@ fn address(link: &str, settings: &Settings, key: &'static str) -> Result<Option<
         return Ok(None);
     }
     let ip = text.parse::<IpAddr>().ok();
-    let (address, why) = match settings.flag("tunnel") {
-        true => (
+    let (address, why) = if settings.flag("tunnel") {
+        (
             ip.map(Address::Tunnel),
             "is not the IP address of an end of the tunnel, like 192.0.2.1",
-        ),
-        false => (
+        )
+    } else {
+        (
             mac::read(text)
                 .map(Address::Ethernet)
                 .or(ip.map(Address::Ip)),
             "is neither an IP address like 192.0.2.1 nor a MAC address like 02:00:00:00:00:0b",
-        ),
+        )
     };
     let why = format!("\"{text}\" {why}");
     address

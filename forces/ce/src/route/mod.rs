@@ -157,9 +157,10 @@ impl Routes {
         let (mut records, mut errors) = (Vec::with_capacity(changes.len()), Vec::new());
         let mut seen = BTreeSet::new();
         for change in changes {
-            let checked = match seen.insert(change.key) {
-                true => self.checked(change, self.get(change.key)),
-                false => Err("the request contains it twice".to_owned()),
+            let checked = if seen.insert(change.key) {
+                self.checked(change, self.get(change.key))
+            } else {
+                Err("the request contains it twice".to_owned())
             };
             match checked {
                 Ok(hop) => records.push((change.key, hop)),
@@ -170,9 +171,10 @@ impl Routes {
         if self.len() + records.iter().filter(is_new).count() > ROUTES_MAX {
             errors.push(format!("an FE can have at most {ROUTES_MAX} routes"));
         }
-        match errors.is_empty() {
-            true => Ok(records),
-            false => Err(cut(errors, errors_max)),
+        if errors.is_empty() {
+            Ok(records)
+        } else {
+            Err(cut(errors, errors_max))
         }
     }
 
@@ -191,9 +193,10 @@ impl Routes {
             (Verb::Delete(gateway, port), Some(before)) => {
                 let is_other = gateway.is_some() && *gateway != before.gateway
                     || port.as_ref().is_some_and(|port| *port != before.port);
-                match is_other {
-                    true => Err(format!("the existing route is {before}")),
-                    false => Ok(None),
+                if is_other {
+                    Err(format!("the existing route is {before}"))
+                } else {
+                    Ok(None)
                 }
             }
         }

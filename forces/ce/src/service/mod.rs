@@ -44,8 +44,9 @@ fn each<P>(
             Err(error) => errors.push(error),
         }
     }
-    match errors.is_empty() {
-        true => Ok(operations),
-        false => Err(errors),
+    if errors.is_empty() {
+        Ok(operations)
+    } else {
+        Err(errors)
     }
 }

@@ -25,9 +25,10 @@ pub(super) fn operations(queue: &QueueRequest) -> Result<OfFe, String> {
         }
         None => {}
     }
-    match operations.is_empty() {
-        true => Err(error(queue, &"give a `rate`, or a `kind` of discipline")),
-        false => Ok((queue.fe.clone(), operations)),
+    if operations.is_empty() {
+        Err(error(queue, &"give a `rate`, or a `kind` of discipline"))
+    } else {
+        Ok((queue.fe.clone(), operations))
     }
 }
 

@@ -41,11 +41,12 @@ pub(super) fn request(verb: RouteVerb, requests: &[RouteRequest]) -> Result<Requ
     }
     let changes = changes.into_iter();
     let changes = changes.filter(|(_, changes)| !changes.is_empty());
-    match errors.is_empty() {
-        true => Ok(Request::Route(
+    if errors.is_empty() {
+        Ok(Request::Route(
             changes.map(|(fe, all)| (fe.to_owned(), all)).collect(),
-        )),
-        false => Err(cut(errors, LINES_MAX)),
+        ))
+    } else {
+        Err(cut(errors, LINES_MAX))
     }
 }
 
@@ -97,9 +98,10 @@ fn prefix(text: &str) -> Result<IpNet, String> {
     }
     let address = prefix.network();
     let is_limited = prefix.prefix_len() > 0 && (address.is_multicast() || address.is_loopback());
-    match is_limited {
-        true => Err("an FE cannot have routes for multicast or loopback addresses".to_owned()),
-        false => Ok(prefix),
+    if is_limited {
+        Err("an FE cannot have routes for multicast or loopback addresses".to_owned())
+    } else {
+        Ok(prefix)
     }
 }
 
@@ -112,11 +114,12 @@ fn gateway(prefix: &IpNet, text: &str) -> Result<IpAddr, String> {
             "`via {gateway}`: gateway and prefix must have the same address family"
         ));
     }
-    match gateway.is_unspecified() || gateway.is_multicast() || gateway.is_loopback() {
-        true => Err(format!(
+    if gateway.is_unspecified() || gateway.is_multicast() || gateway.is_loopback() {
+        Err(format!(
             "`via {gateway}`: the gateway must be the address of a neighbour"
-        )),
-        false => Ok(gateway),
+        ))
+    } else {
+        Ok(gateway)
     }
 }
 

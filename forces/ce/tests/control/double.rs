@@ -387,9 +387,10 @@ impl World {
     }
 
     fn kept(&mut self, ticket: StoreTicket) {
-        let done = match self.store_is_broken {
-            true => Err("no space left".to_owned()),
-            false => Ok(()),
+        let done = if self.store_is_broken {
+            Err("no space left".to_owned())
+        } else {
+            Ok(())
         };
         self.control.handle_stored(self.now, ticket, done);
     }

@@ -146,9 +146,10 @@ impl Agent {
             execution.answers[at.unwrap_or_default()] = failure.answer();
             return self.finish(now, *execution);
         }
-        match execution.needs_router() {
-            true => self.ask(now, execution),
-            false => self.finish(now, *execution),
+        if execution.needs_router() {
+            self.ask(now, execution)
+        } else {
+            self.finish(now, *execution)
         }
     }
 
@@ -268,13 +269,12 @@ impl Agent {
 
     /// Sends the answer, or continues with the next path.
     fn go_on(&mut self, now: Instant, mut execution: Box<Execution>) {
-        match execution.is_whole() {
-            true => self.finish(now, *execution),
-            false => {
-                execution.operations.clear();
-                execution.rows = Rows::default();
-                self.execute(now, execution);
-            }
+        if execution.is_whole() {
+            self.finish(now, *execution)
+        } else {
+            execution.operations.clear();
+            execution.rows = Rows::default();
+            self.execute(now, execution);
         }
     }
 

@@ -177,9 +177,12 @@ impl Agent {
             .routes()
             .filter(|route| other.contains(&route.port));
         let changes: Vec<_> = routes
-            .map(|route| match ports.contains_key(&route.port) {
-                true => RouteChange::Put(route),
-                false => RouteChange::Remove(route.prefix),
+            .map(|route| {
+                if ports.contains_key(&route.port) {
+                    RouteChange::Put(route)
+                } else {
+                    RouteChange::Remove(route.prefix)
+                }
             })
             .collect();
         if !changes.is_empty() {

@@ -204,9 +204,10 @@ impl Own {
         let is_set = item.operation == OperationKind::Set;
         let ids = settings::ids(&item.steps)?;
         let target = block.schema.component(&ids)?;
-        let given = match is_set {
-            true => Some(blocks::checked(&target.kind, &item.content)?),
-            false => None,
+        let given = if is_set {
+            Some(blocks::checked(&target.kind, &item.content)?)
+        } else {
+            None
         };
         if let ([Named::NAME], Some(Value::Text(name)), Some(kind)) =
             (&ids[..], &given, Named::of_class(item.class))
@@ -277,13 +278,15 @@ impl Own {
     pub(crate) fn apply(&self, now: Instant, before: &Self, fe: &mut Fe) {
         let (new, old) = (&self.protocol, &before.protocol);
         let heartbeats = fe.set_heartbeats(new.heartbeats);
-        let failover = match new.failover() == old.failover() {
-            true => Ok(()),
-            false => fe.set_failover(now, new.failover()),
+        let failover = if new.failover() == old.failover() {
+            Ok(())
+        } else {
+            fe.set_failover(now, new.failover())
         };
-        let ces = match new.ces == old.ces {
-            true => Ok(()),
-            false => fe.set_ces(now, &new.ces),
+        let ces = if new.ces == old.ces {
+            Ok(())
+        } else {
+            fe.set_ces(now, &new.ces)
         };
         debug_assert!(
             heartbeats.and(failover).and(ces).is_ok(),

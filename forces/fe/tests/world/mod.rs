@@ -273,9 +273,10 @@ impl World {
                 self.agent.handle_changed(now, ticket, answer);
             }
             Effect::Change(ticket, operations) => {
-                let answer = match self.is_broken {
-                    true => Err(vec![weir_model::Fault::of_machine("the machine is broken")]),
-                    false => self.plan.after(&operations).map(|plan| self.plan = plan),
+                let answer = if self.is_broken {
+                    Err(vec![weir_model::Fault::of_machine("the machine is broken")])
+                } else {
+                    self.plan.after(&operations).map(|plan| self.plan = plan)
                 };
                 self.changes.push(operations);
                 self.agent.handle_plan(self.plan.clone());

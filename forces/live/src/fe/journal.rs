@@ -78,14 +78,11 @@ impl Journal {
 
     /// The master accepts exceptions again, or does not answer.
     pub(super) fn attention(&mut self, ce: Id, is_attentive: bool) {
-        match is_attentive {
-            true => tracing::debug!(%ce, "the master accepts exceptions"),
-            false => {
-                if let Some(unlogged) = self.inattentive.admit() {
-                    let text = "the master does not answer: the router handles exceptions itself";
-                    tracing::warn!(%ce, unlogged, "{text}");
-                }
-            }
+        if is_attentive {
+            tracing::debug!(%ce, "the master accepts exceptions")
+        } else if let Some(unlogged) = self.inattentive.admit() {
+            let text = "the master does not answer: the router handles exceptions itself";
+            tracing::warn!(%ce, unlogged, "{text}");
         }
     }
 

@@ -130,9 +130,10 @@ impl Open {
                 match installed(prefix, route, indices)? {
                     Ok(installed) => {
                         self.upkeep.put(prefix, *route);
-                        Ok(Some(match is_known || other.is_some() {
-                            true => RouteChange::Put(installed),
-                            false => RouteChange::Add(installed),
+                        Ok(Some(if is_known || other.is_some() {
+                            RouteChange::Put(installed)
+                        } else {
+                            RouteChange::Add(installed)
                         }))
                     }
                     Err(away) => {
@@ -292,9 +293,10 @@ fn belongs(owner: &str) -> String {
 /// Index of an interface, if it is up. A down interface has no connected routes, so the kernel would call its next
 /// routers unreachable.
 fn index_if_up(interface: &str) -> io::Result<u32> {
-    match interface::is_up(interface)? {
-        true => interface::index(interface),
-        false => Err(io::Error::from_raw_os_error(libc::ENETDOWN)),
+    if interface::is_up(interface)? {
+        interface::index(interface)
+    } else {
+        Err(io::Error::from_raw_os_error(libc::ENETDOWN))
     }
 }
 

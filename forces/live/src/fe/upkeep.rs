@@ -208,9 +208,10 @@ impl Trouble {
                 }
             }
             (Found::Absent, None) => {
-                match links || self.is_calm(now) {
-                    true => self.gap = Span::ZERO,
-                    false => self.widen(),
+                if links || self.is_calm(now) {
+                    self.gap = Span::ZERO
+                } else {
+                    self.widen()
                 }
                 let why = match self.gap {
                     Span::ZERO => "the kernel has lost it".to_owned(),
@@ -255,9 +256,12 @@ mod tests {
     }
 
     fn lose(upkeep: &mut Upkeep, now: Instant, links: bool, found: Found) {
-        upkeep.compare(now, links, |prefix, _| match *prefix == net(1) {
-            true => found.clone(),
-            false => Found::Installed,
+        upkeep.compare(now, links, |prefix, _| {
+            if *prefix == net(1) {
+                found.clone()
+            } else {
+                Found::Installed
+            }
         });
     }
 

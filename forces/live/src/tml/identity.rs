@@ -77,15 +77,14 @@ impl Certificate {
     /// Reads the certificates of a peer from a PEM file: one, or two during a replacement.
     pub fn read_pins(path: &Path) -> Result<Vec<Self>, IdentityError> {
         let all = Self::all(&text(path)?).map_err(|why| IdentityError::new(path, why))?;
-        match all.len() <= PINS_MAX {
-            true => Ok(all),
-            false => {
-                let why = format!(
-                    "the file has {} certificates, but at most {PINS_MAX} are permitted: the old and the new one of a peer",
-                    all.len()
-                );
-                Err(IdentityError::new(path, why))
-            }
+        if all.len() <= PINS_MAX {
+            Ok(all)
+        } else {
+            let why = format!(
+                "the file has {} certificates, but at most {PINS_MAX} are permitted: the old and the new one of a peer",
+                all.len()
+            );
+            Err(IdentityError::new(path, why))
         }
     }
 
@@ -100,9 +99,10 @@ impl Certificate {
         let all = CertificateDer::pem_slice_iter(text.as_bytes()).map(read);
         let all = all.collect::<Result<Vec<_>, _>>();
         let all = all.map_err(|e| format!("the certificate is damaged: {e}"))?;
-        match all.is_empty() {
-            true => Err("the file has no certificate; `weir keys NAME` makes one".to_owned()),
-            false => Ok(all),
+        if all.is_empty() {
+            Err("the file has no certificate; `weir keys NAME` makes one".to_owned())
+        } else {
+            Ok(all)
         }
     }
 

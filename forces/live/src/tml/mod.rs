@@ -306,19 +306,21 @@ impl TmlError {
 impl Common {
     /// Checks the settings that are common to all transports.
     fn check(&self) -> Result<(), TmlError> {
-        match self.channel.is_permitted() {
-            true => Ok(()),
-            false => Err(TmlError::Discipline {
+        if self.channel.is_permitted() {
+            Ok(())
+        } else {
+            Err(TmlError::Discipline {
                 kind: self.channel.discipline.kind(),
-            }),
+            })
         }
     }
 
     /// Checks that a link without certificates is permitted.
     fn permit_open(&self, transport: &'static str, address: SocketAddr) -> Result<(), TmlError> {
-        match self.security.insecure {
-            true => Ok(()),
-            false => Err(TmlError::Insecure { transport, address }),
+        if self.security.insecure {
+            Ok(())
+        } else {
+            Err(TmlError::Insecure { transport, address })
         }
     }
 }

@@ -46,11 +46,12 @@ async fn message(stream: &mut (impl AsyncRead + Unpin), limits: Limits) -> Resul
         let mut message = header.to_vec();
         let mut body = stream.take((len - HEADER_LEN) as u64);
         body.read_to_end(&mut message).await.map_err(|e| lost(&e))?;
-        match message.len() == len {
-            true => Ok(message),
-            false => Err(Ended::Lost(
+        if message.len() == len {
+            Ok(message)
+        } else {
+            Err(Ended::Lost(
                 "the peer closed the link within a message".to_owned(),
-            )),
+            ))
         }
     };
     let read = time::timeout(limits.message, read).await;

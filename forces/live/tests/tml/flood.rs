@@ -119,9 +119,10 @@ async fn send_redirects(fe: &Link, start: Instant) {
 
 async fn receive(ce: &mut Link, start: Instant, delays: &mut Vec<Duration>, redirects: &mut u64) {
     while let Some(message) = ce.incoming.recv().await {
-        match is_redirect(&message) {
-            true => *redirects += 1,
-            false => delays.push(due(start, delays.len() as u64).elapsed()),
+        if is_redirect(&message) {
+            *redirects += 1
+        } else {
+            delays.push(due(start, delays.len() as u64).elapsed())
         }
     }
 }

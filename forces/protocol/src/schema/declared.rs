@@ -43,9 +43,10 @@ pub(super) fn class(class: &weir_model::Class) -> Class {
         about: class.about.to_owned(),
         events_base: (!class.events.is_empty()).then_some(EVENTS_BASE),
         events: class.events.iter().map(event).collect(),
-        components: match is_table {
-            true => vec![table(class, components)],
-            false => components,
+        components: if is_table {
+            vec![table(class, components)]
+        } else {
+            components
         },
     }
 }
@@ -83,9 +84,10 @@ fn table(class: &weir_model::Class, members: Vec<Component>) -> Component {
 
 /// Resolves names with dots between them to the steps of a path.
 fn steps(members: &[class::Component], names: &str, is_table: bool) -> Vec<Step> {
-    let mut steps = match is_table {
-        true => vec![Step::Member(ROWS), Step::AnyRow],
-        false => Vec::new(),
+    let mut steps = if is_table {
+        vec![Step::Member(ROWS), Step::AnyRow]
+    } else {
+        Vec::new()
     };
     let mut members = members;
     for name in names.split('.') {
@@ -107,9 +109,10 @@ fn component(component: &class::Component, parameter: Option<&Parameter>) -> Com
     Component {
         id: component.id,
         name: component.name.to_owned(),
-        about: match unit.is_empty() {
-            true => component.about.to_owned(),
-            false => format!("{} ({unit})", component.about),
+        about: if unit.is_empty() {
+            component.about.to_owned()
+        } else {
+            format!("{} ({unit})", component.about)
         },
         access: match component.access {
             class::Access::Capability | class::Access::Read => Access::ReadOnly,

@@ -274,9 +274,10 @@ impl Integer {
     /// The minimum and the maximum value.
     pub const fn range(self) -> (i128, i128) {
         let bits = 8 * self.octets() as u32;
-        match self.is_signed() {
-            true => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
-            false => (0, (1 << bits) - 1),
+        if self.is_signed() {
+            (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        } else {
+            (0, (1 << bits) - 1)
         }
     }
 }

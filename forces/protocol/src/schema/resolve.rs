@@ -109,9 +109,10 @@ impl<'a> Resolver<'a> {
         part: &'a xml::Component,
         is_capability: bool,
     ) -> Result<Component, XmlError> {
-        let access = match is_capability {
-            true => Access::ReadOnly,
-            false => part.access.unwrap_or_default(),
+        let access = if is_capability {
+            Access::ReadOnly
+        } else {
+            part.access.unwrap_or_default()
         };
         let scope = Scope {
             line: part.doc.line,
@@ -223,9 +224,10 @@ impl<'a> Resolver<'a> {
         });
         Ok(Kind::Number(Number {
             base: base.base,
-            ranges: match atomic.ranges.is_empty() {
-                true => base.ranges,
-                false => atomic.ranges.clone(),
+            ranges: if atomic.ranges.is_empty() {
+                base.ranges
+            } else {
+                atomic.ranges.clone()
             },
             names: special.chain(base.names).collect(),
         }))

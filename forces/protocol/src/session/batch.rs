@@ -53,9 +53,10 @@ impl Batch {
         path: PathData,
     ) -> Result<(), WireError> {
         let same = self.block == Some(block);
-        let head = match same && self.kind == kind && !self.paths.is_empty() {
-            true => 0,
-            false => HEAD_LEN,
+        let head = if same && self.kind == kind && !self.paths.is_empty() {
+            0
+        } else {
+            HEAD_LEN
         };
         let path_len = path_len(kind, &path);
         let cost = head + path_len;

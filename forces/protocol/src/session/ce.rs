@@ -178,9 +178,10 @@ impl Ce {
                 let to = envelope.destination;
                 let ours = to == self.params.id
                     || matches!(to.kind(), IdKind::AllCes | IdKind::AllElements);
-                match envelope.source == fe && ours {
-                    true => self.handle_associated(now, fe, message),
-                    false => self.drops.count(Dropped::WrongId),
+                if envelope.source == fe && ours {
+                    self.handle_associated(now, fe, message)
+                } else {
+                    self.drops.count(Dropped::WrongId)
                 }
             }
             (Some(fe), Err(_)) => self.handle_malformed(now, fe, bytes),

@@ -57,9 +57,10 @@ pub fn config(
         let answer = answers.next()?;
         (ack != Ack::OnFailure || answer.is_failure()).then_some(answer)
     })?;
-    match selects.is_empty() {
-        true => Ok(None),
-        false => Selects::new(selects).map(Some),
+    if selects.is_empty() {
+        Ok(None)
+    } else {
+        Selects::new(selects).map(Some)
     }
 }
 
@@ -68,9 +69,10 @@ pub fn query(query: &Query, target: &mut dyn Target) -> Result<QueryResponse, Wi
     answer_query(query, &mut |leaf| {
         let answer = target.apply(leaf);
         let response = leaf.operation.response();
-        match response.is_some_and(|kind| kind.permits(&answer.content)) {
-            true => answer,
-            false => Answer::code(ResultCode::InternalError),
+        if response.is_some_and(|kind| kind.permits(&answer.content)) {
+            answer
+        } else {
+            Answer::code(ResultCode::InternalError)
         }
     })
 }

@@ -139,9 +139,10 @@ impl Fe {
     pub fn ces(&self) -> impl Iterator<Item = CeReport> {
         self.peers.iter().map(|peer| CeReport {
             id: peer.id,
-            status: match self.master == Some(peer.id) {
-                true => CeStatus::IsMaster,
-                false => peer.status(),
+            status: if self.master == Some(peer.id) {
+                CeStatus::IsMaster
+            } else {
+                peer.status()
             },
             received: peer.received,
             dropped: peer.dropped,
@@ -353,9 +354,10 @@ impl Fe {
         };
         self.answer(now, &pending, flags, Body::QueryResponse(part))?;
         pending.has_begun = true;
-        match is_last {
-            true => self.pending.remove(&ticket),
-            false => self.pending.insert(ticket, pending),
+        if is_last {
+            self.pending.remove(&ticket)
+        } else {
+            self.pending.insert(ticket, pending)
         };
         Ok(true)
     }

@@ -97,9 +97,10 @@ pub struct ZeroSpan {
 }
 
 fn check_span(name: &'static str, span: Span) -> Result<(), ZeroSpan> {
-    match span >= Heartbeats::SPAN_MIN {
-        true => Ok(()),
-        false => Err(ZeroSpan { name, span }),
+    if span >= Heartbeats::SPAN_MIN {
+        Ok(())
+    } else {
+        Err(ZeroSpan { name, span })
     }
 }
 

@@ -57,12 +57,13 @@ pub(super) fn full(kind: &Kind, octets: &[u8]) -> Decoded {
 pub(super) fn whole(octets: &[u8], read: impl FnOnce(&mut &[u8]) -> Decoded) -> Decoded {
     let mut rest = octets;
     let value = read(&mut rest)?;
-    match rest.len() < 4 && rest.iter().all(|octet| *octet == 0) {
-        true => Ok(value),
-        false => Err(mismatch(format!(
+    if rest.len() < 4 && rest.iter().all(|octet| *octet == 0) {
+        Ok(value)
+    } else {
+        Err(mismatch(format!(
             "{} octets are left after the value",
             rest.len()
-        ))),
+        )))
     }
 }
 
@@ -166,12 +167,11 @@ fn of_rows(array: &Array, mut rows: Vec<(u32, Value)>) -> Decoded {
     let is_dense = rows
         .last()
         .is_none_or(|(last, _)| *last as usize + 1 == rows.len());
-    Ok(match is_dense {
-        true => Value::List(rows.into_iter().map(|(_, row)| row).collect()),
-        false => {
-            let row = |(index, row): (u32, Value)| (index.to_string().into(), row);
-            Value::Struct(rows.into_iter().map(row).collect())
-        }
+    Ok(if is_dense {
+        Value::List(rows.into_iter().map(|(_, row)| row).collect())
+    } else {
+        let row = |(index, row): (u32, Value)| (index.to_string().into(), row);
+        Value::Struct(rows.into_iter().map(row).collect())
     })
 }
 

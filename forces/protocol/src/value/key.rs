@@ -12,9 +12,10 @@ use crate::wire::ResultCode;
 fn fields(array: &Array, id: u32) -> Result<Vec<&Kind>, ValueError> {
     let key = array.key(id).ok_or_else(|| {
         let ids: Vec<_> = array.keys.iter().map(|key| key.id.to_string()).collect();
-        let message = match ids.is_empty() {
-            true => "the table has no keys: select a row by its index".to_owned(),
-            false => format!("the table has no key {id}; its keys are {}", ids.join(", ")),
+        let message = if ids.is_empty() {
+            "the table has no keys: select a row by its index".to_owned()
+        } else {
+            format!("the table has no key {id}; its keys are {}", ids.join(", "))
         };
         ValueError::new(ResultCode::InvalidPath, message)
     })?;
@@ -38,9 +39,10 @@ pub fn key_bytes(array: &Array, id: u32, values: &[Value]) -> Result<Vec<u8>, Va
     for (kind, value) in fields.into_iter().zip(values) {
         // Each field is aligned relative to its own start, because a key has no other encoding.
         let mut field = Vec::new();
-        let complete = match one {
-            true => encode::full(kind, value, &mut field)?,
-            false => encode::full_within(kind, value, &mut field)?,
+        let complete = if one {
+            encode::full(kind, value, &mut field)?
+        } else {
+            encode::full_within(kind, value, &mut field)?
         };
         octets.extend(field);
         if !complete {
@@ -55,9 +57,10 @@ pub fn key_bytes(array: &Array, id: u32, values: &[Value]) -> Result<Vec<u8>, Va
 pub fn key_values(array: &Array, id: u32, octets: &[u8]) -> Result<Vec<Value>, ValueError> {
     let fields = fields(array, id)?;
     if let [kind] = fields[..] {
-        let octets = match kind.is_variable() {
-            true => decode::unwrapped(octets).unwrap_or(octets),
-            false => octets,
+        let octets = if kind.is_variable() {
+            decode::unwrapped(octets).unwrap_or(octets)
+        } else {
+            octets
         };
         return Ok(vec![decode::full(kind, octets)?]);
     }

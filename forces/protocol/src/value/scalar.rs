@@ -36,32 +36,38 @@ impl Number {
         let (least, most) = self.base.range();
         let permits = |(least, most): &(i128, i128)| (least..=most).contains(&&number);
         let in_ranges = self.ranges.is_empty() || self.ranges.iter().any(permits);
-        match permits(&(least, most)) && in_ranges {
-            true => Ok(number),
-            false => Err(wrong(value, &self.in_words())),
+        if permits(&(least, most)) && in_ranges {
+            Ok(number)
+        } else {
+            Err(wrong(value, &self.in_words()))
         }
     }
 
     /// Describes the permitted values.
     fn in_words(&self) -> String {
         const NAMES_SHOWN: usize = 16;
-        let range = |(least, most): &(i128, i128)| match least == most {
-            true => least.to_string(),
-            false => format!("from {least} to {most}"),
+        let range = |(least, most): &(i128, i128)| {
+            if least == most {
+                least.to_string()
+            } else {
+                format!("from {least} to {most}")
+            }
         };
-        let ranges: Vec<_> = match self.ranges.is_empty() {
-            true => vec![range(&self.base.range())],
-            false => self.ranges.iter().map(range).collect(),
+        let ranges: Vec<_> = if self.ranges.is_empty() {
+            vec![range(&self.base.range())]
+        } else {
+            self.ranges.iter().map(range).collect()
         };
         let names = self.names.iter().take(NAMES_SHOWN);
         let names: Vec<_> = names.map(|named| named.name.as_str()).collect();
-        match names.is_empty() {
-            true => format!("an integer {}", ranges.join(" or ")),
-            false => format!(
+        if names.is_empty() {
+            format!("an integer {}", ranges.join(" or "))
+        } else {
+            format!(
                 "one of {}, or an integer {}",
                 names.join(", "),
                 ranges.join(" or ")
-            ),
+            )
         }
     }
 }
@@ -179,21 +185,27 @@ fn octets(text: &str) -> Option<Vec<u8>> {
     if let Ok(address) = text.parse::<Ipv4Addr>() {
         return Some(address.octets().to_vec());
     }
-    let pair = |pair: &str| match pair.len() == 2 && pair.bytes().all(|b| b.is_ascii_hexdigit()) {
-        true => u8::from_str_radix(pair, 16).ok(),
-        false => None,
+    let pair = |pair: &str| {
+        if pair.len() == 2 && pair.bytes().all(|b| b.is_ascii_hexdigit()) {
+            u8::from_str_radix(pair, 16).ok()
+        } else {
+            None
+        }
     };
     if text.is_empty() {
         return Some(Vec::new());
     }
     let with_colons: Option<Vec<_>> = text.split(':').map(pair).collect();
     let digits = text.strip_prefix("0x").unwrap_or(text);
-    let without = || match digits.is_ascii() && digits.len().is_multiple_of(2) {
-        true => (0..digits.len())
-            .step_by(2)
-            .map(|at| pair(&digits[at..at + 2]))
-            .collect(),
-        false => None,
+    let without = || {
+        if digits.is_ascii() && digits.len().is_multiple_of(2) {
+            (0..digits.len())
+                .step_by(2)
+                .map(|at| pair(&digits[at..at + 2]))
+                .collect()
+        } else {
+            None
+        }
     };
     let address = || Some(text.parse::<Ipv6Addr>().ok()?.octets().to_vec());
     with_colons.or_else(without).or_else(address)
@@ -273,9 +285,10 @@ pub(super) fn parse(kind: &Kind, text: &str) -> Result<Value, ValueError> {
         Kind::Real32 | Kind::Real64 => text.parse().map(Value::Real).ok(),
         Kind::Array(_) | Kind::Struct(_) | Kind::Union(_) => {
             let names: Vec<_> = kind.members().iter().map(|m| m.name.as_str()).collect();
-            let message = match names.is_empty() {
-                true => "a table is set row by row".to_owned(),
-                false => format!("a structure is set by its members: {}", names.join(", ")),
+            let message = if names.is_empty() {
+                "a table is set row by row".to_owned()
+            } else {
+                format!("a structure is set by its members: {}", names.join(", "))
             };
             return Err(ValueError::new(ResultCode::InvalidParameters, message));
         }

@@ -77,15 +77,16 @@ impl Outcome {
             ResultCode::LengthMismatch,
         )?;
         let word = u32_at(tlv.value, 0);
-        Ok(match extended {
-            true => Self {
+        Ok(if extended {
+            Self {
                 code: word.into(),
                 cause: Some(tlv.value[4..].to_vec()),
-            },
-            false => Self {
+            }
+        } else {
+            Self {
                 code: (word >> 24).into(),
                 cause: None,
-            },
+            }
         })
     }
 
@@ -106,9 +107,10 @@ impl Outcome {
             None => Some(Vec::new()),
             Some(_) => None,
         };
-        let code = match u32::from(self.code) > 0xff && cause.is_none() {
-            true => ResultCode::Unspecified,
-            false => self.code,
+        let code = if u32::from(self.code) > 0xff && cause.is_none() {
+            ResultCode::Unspecified
+        } else {
+            self.code
         };
         Self { code, cause }
     }

@@ -156,9 +156,10 @@ fn read_atomic(atomic: &Element<'_>) -> Result<Atomic, XmlError> {
         base: read_ref(&atomic.need("baseType")?)?,
         ranges: atomic.each_within("rangeRestriction", "allowedRange", |range| {
             let (least, most) = (number(&range, "min")?, number(&range, "max")?);
-            match least <= most {
-                true => Ok((least, most)),
-                false => Err(range.value("max", &most.to_string(), "at least min")),
+            if least <= most {
+                Ok((least, most))
+            } else {
+                Err(range.value("max", &most.to_string(), "at least min"))
             }
         })?,
         special: atomic.each_within("specialValues", "specialValue", |special| {

@@ -387,9 +387,10 @@ impl World {
                 node.fe.respond(now, *ticket, Some(response)).unwrap();
             }
             fe::Event::Commit(ticket) => {
-                let code = match node.refuses {
-                    true => ResultCode::MemoryError,
-                    false => node.commit(),
+                let code = if node.refuses {
+                    ResultCode::MemoryError
+                } else {
+                    node.commit()
                 };
                 node.fe.respond_commit(now, *ticket, code).unwrap();
             }

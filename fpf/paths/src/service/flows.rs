@@ -110,16 +110,17 @@ impl Paths {
         let has_left = |(link, from): &(LinkId, FeId)| {
             self.books.has_left(topology, *link, *from, request.rate)
         };
-        match used(std::slice::from_ref(&route), false)
+        if used(std::slice::from_ref(&route), false)
             .iter()
             .all(has_left)
         {
-            true => Ok(route),
-            false => Err(PathError::NoCapacity {
+            Ok(route)
+        } else {
+            Err(PathError::NoCapacity {
                 from: topology.fe(request.source).name.clone(),
                 to: topology.domain(self.view().domain_of(target)).name.clone(),
                 bps: request.rate.map_or(0, Rate::as_bps),
-            }),
+            })
         }
     }
 
@@ -166,9 +167,12 @@ impl Paths {
             session: request.session,
         });
         let is_tree = request.targets.len() > 1;
-        let share = |rate: Rate| match is_tree {
-            true => rate,
-            false => Rate::from_bps(rate.as_bps().div_ceil(routes.len().max(1) as u64)),
+        let share = |rate: Rate| {
+            if is_tree {
+                rate
+            } else {
+                Rate::from_bps(rate.as_bps().div_ceil(routes.len().max(1) as u64))
+            }
         };
         let rate = request.rate.map(share);
         let reserved = used(&routes, is_tree);

@@ -25,12 +25,13 @@ pub(crate) fn target(bytes: &[u8]) {
         return;
     };
     let kind = &KINDS[usize::from(u16::from_be_bytes([*high, *low])) % KINDS.len()];
-    let content = match is_sparse % 2 == 1 {
-        false => Content::Full(bytes.to_vec()),
-        true => match Ilvs::new("SPARSEDATA-TLV", bytes, 0).owned() {
+    let content = if is_sparse % 2 == 1 {
+        match Ilvs::new("SPARSEDATA-TLV", bytes, 0).owned() {
             Ok(parts) => Content::Sparse(parts),
             Err(_) => return,
-        },
+        }
+    } else {
+        Content::Full(bytes.to_vec())
     };
     let Ok(value) = decode(kind, &content) else {
         return;

@@ -207,9 +207,10 @@ impl Engine {
         let mut low = 0.0;
         while high - low > step {
             let middle = (low + high) / 2.0;
-            match self.loses_nothing(middle, frames) {
-                true => low = middle,
-                false => high = middle,
+            if self.loses_nothing(middle, frames) {
+                low = middle
+            } else {
+                high = middle
             }
         }
         low

@@ -101,9 +101,10 @@ impl Engine for Mpls {
                 (_, None) => Err(Reason::NoRoute),
                 (Ok(shim), Some(swap)) => {
                     let next_hop = &self.next_hops[usize::from(swap.next_hop)];
-                    match packet.len <= next_hop.frame_bytes_max {
-                        true => Ok((swap.label << 12 | shim & 0xfff, next_hop)),
-                        false => Err(Reason::TooBig),
+                    if packet.len <= next_hop.frame_bytes_max {
+                        Ok((swap.label << 12 | shim & 0xfff, next_hop))
+                    } else {
+                        Err(Reason::TooBig)
                     }
                 }
             };

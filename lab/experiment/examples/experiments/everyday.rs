@@ -128,13 +128,15 @@ impl Figure {
             beyond += usize::from(is_beyond);
             let cells = names.iter().map(|name| {
                 let value = mean(name).map_or("-".to_owned(), shown);
-                let value = match value == shown(best) {
-                    true => format!("**{value}**"),
-                    false => value,
+                let value = if value == shown(best) {
+                    format!("**{value}**")
+                } else {
+                    value
                 };
-                match is_beyond && *name == TESTED {
-                    true => value + " (!)",
-                    false => value,
+                if is_beyond && *name == TESTED {
+                    value + " (!)"
+                } else {
+                    value
                 }
             });
             lines += &row(&load.name, &cells.collect::<Vec<_>>());
@@ -148,18 +150,22 @@ impl Figure {
     }
 
     fn best(&self, values: impl Iterator<Item = f64>) -> Option<f64> {
-        match self.is_less_better {
-            true => values.reduce(f64::min),
-            false => values.reduce(f64::max),
+        if self.is_less_better {
+            values.reduce(f64::min)
+        } else {
+            values.reduce(f64::max)
         }
     }
 
     fn is_beyond_limit(&self, mean: &dyn Fn(&str) -> Option<f64>) -> bool {
         let best = self.best(self.beside.iter().filter_map(|name| mean(name)));
         let pair = best.zip(mean(TESTED));
-        pair.is_some_and(|(best, tested)| match self.is_less_better {
-            true => tested > (self.limit)(best),
-            false => tested < (self.limit)(best),
+        pair.is_some_and(|(best, tested)| {
+            if self.is_less_better {
+                tested > (self.limit)(best)
+            } else {
+                tested < (self.limit)(best)
+            }
         })
     }
 }

@@ -67,9 +67,10 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), String> {
     let scenarios = options.scenarios.clone();
     let named =
         |name: &str| scenarios.is_empty() || scenarios.iter().any(|scenario| scenario == name);
-    let guest = match named(cases::LINUX) {
-        true => Some(Guest::build(&build.join("linux"), &weir)?),
-        false => None,
+    let guest = if named(cases::LINUX) {
+        Some(Guest::build(&build.join("linux"), &weir)?)
+    } else {
+        None
     };
     let bench = Bench {
         options,
@@ -176,9 +177,10 @@ impl Bench {
             None => self.run_peer(case)?,
         };
         let warmed_up = self.run_weir(case, false)?;
-        let whole = match case.measures.iter().any(|measure| measure.whole) {
-            true => self.run_weir(case, true)?,
-            false => Vec::new(),
+        let whole = if case.measures.iter().any(|measure| measure.whole) {
+            self.run_weir(case, true)?
+        } else {
+            Vec::new()
         };
         let mut rows = String::new();
         for measure in &case.measures {

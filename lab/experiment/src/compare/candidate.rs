@@ -44,9 +44,12 @@ impl FromStr for Candidate {
         let settings = settings.iter().map(|setting| setting_of(text, setting));
         let settings = settings.collect::<Result<Vec<_>, _>>()?;
         let given = settings.iter().map(|(key, value)| (key.as_str(), value));
-        Spec::check(kind, given).map_err(|error| match settings.is_empty() {
-            true => error.to_string(),
-            false => format!("{text}: {error}"),
+        Spec::check(kind, given).map_err(|error| {
+            if settings.is_empty() {
+                error.to_string()
+            } else {
+                format!("{text}: {error}")
+            }
         })?;
         let entries = settings
             .iter()

@@ -160,9 +160,10 @@ pub fn run(options: &Options) -> Result<Comparison, Error> {
         if run.progress {
             eprintln!("{}", load.name);
         }
-        let ran = match options.both {
-            true => Ran::Both(Box::new(run_both(&run)?)),
-            false => crate::run(&run)?.into(),
+        let ran = if options.both {
+            Ran::Both(Box::new(run_both(&run)?))
+        } else {
+            crate::run(&run)?.into()
         };
         loads.push(Loaded {
             name: load.name.clone(),

@@ -94,9 +94,10 @@ fn habitat(comparison: &Comparison, answers: &Answers) -> String {
         .iter()
         .flat_map(|t| &t.columns)
         .flat_map(|c| &c.cells);
-    let disturbed = match cells.clone().any(|cell| cell.disturbed) {
-        true => DISTURBED,
-        false => "",
+    let disturbed = if cells.clone().any(|cell| cell.disturbed) {
+        DISTURBED
+    } else {
+        ""
     };
     format!(
         "<article><header><p class=\"kicker\">weir · compare · {place}</p><h1>{}</h1>{finding}<ul \
@@ -162,9 +163,10 @@ fn is_first(table: &Table, number: usize) -> bool {
 fn cell(answer: &Answer, discipline: &str, is_first: bool) -> String {
     let cell = answer.of(discipline);
     let text = cell.map_or("–".to_owned(), |cell| shown(&cell.summary, DIGITS));
-    let disturbed = match cell.is_some_and(|cell| cell.disturbed) {
-        true => "<small>disturbed</small>",
-        false => "",
+    let disturbed = if cell.is_some_and(|cell| cell.disturbed) {
+        "<small>disturbed</small>"
+    } else {
+        ""
     };
     let classes = [
         (is_first, "first"),

@@ -46,9 +46,10 @@ fn habitat(comparison: &Comparison, answers: &Answers) -> String {
         .iter()
         .flat_map(|t| &t.columns)
         .flat_map(|c| &c.cells);
-    let level = match intervals.clone().any(|cell| cell.summary.ci95.is_some()) {
-        true => "best result, and results within the 95 % interval of its mean",
-        false => "best result; at least two runs are needed to show its uncertainty",
+    let level = if intervals.clone().any(|cell| cell.summary.ci95.is_some()) {
+        "best result, and results within the 95 % interval of its mean"
+    } else {
+        "best result; at least two runs are needed to show its uncertainty"
     };
     text += &format!("\n{BEST} {level}\n");
     for note in &answers.notes {

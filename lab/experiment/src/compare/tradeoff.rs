@@ -47,13 +47,15 @@ pub struct Both {
 /// The figures of a load, with their titles.
 fn figures(load: &Load) -> [(&'static str, Read); 2] {
     let has = |read: Read| load.metrics().any(|metrics| read(metrics).is_some());
-    let delay: (_, Read) = match has(small_p99) {
-        true => ("p99 delay of small packets, ms", small_p99),
-        false => ("p99 queue delay, ms", queue_p99),
+    let delay: (_, Read) = if has(small_p99) {
+        ("p99 delay of small packets, ms", small_p99)
+    } else {
+        ("p99 queue delay, ms", queue_p99)
     };
-    let rate: (_, Read) = match is_attack(load) {
-        true => ("share of its goodput that honest traffic keeps", kept),
-        false => ("goodput of TCP and web, Mbit/s", elastic_goodput),
+    let rate: (_, Read) = if is_attack(load) {
+        ("share of its goodput that honest traffic keeps", kept)
+    } else {
+        ("goodput of TCP and web, Mbit/s", elastic_goodput)
     };
     [delay, rate]
 }

@@ -76,9 +76,10 @@ pub fn run(options: &Options) -> io::Result<()> {
     raise_file_limit(u64::from(FES_MAX) + FILES)?;
     let receiving = runtime()?;
     let (end, ended) = mpsc::channel::<()>(1);
-    let sending = match options.send_apart {
-        true => Some(start_sender(ended)?),
-        false => None,
+    let sending = if options.send_apart {
+        Some(start_sender(ended)?)
+    } else {
+        None
     };
     thread_name("receive")?;
     let _ = go_first(); // without the privilege, other programs disturb the test

@@ -269,12 +269,11 @@ impl Element {
             let begun = *started.borrow();
             let mut wake = self.fe.poll_timeout();
             if let Some(start) = begun.filter(|_| !has_ended) {
-                match now.since(start) < self.duration {
-                    true => wake = wake.into_iter().chain(self.send_due(now, start)).min(),
-                    false => {
-                        has_ended = true;
-                        self.tell_counts();
-                    }
+                if now.since(start) < self.duration {
+                    wake = wake.into_iter().chain(self.send_due(now, start)).min()
+                } else {
+                    has_ended = true;
+                    self.tell_counts();
                 }
                 self.drive();
             }

@@ -203,9 +203,10 @@ impl Schedule {
     /// The number of events whose time has passed.
     fn due(&self, now: Instant) -> u32 {
         let since = now.as_nanos().saturating_sub(self.start.as_nanos());
-        match now < self.start {
-            true => 0,
-            false => ((since as f64 / 1e9 / self.gap_s) as u32 + 1).min(self.events),
+        if now < self.start {
+            0
+        } else {
+            ((since as f64 / 1e9 / self.gap_s) as u32 + 1).min(self.events)
         }
     }
 }

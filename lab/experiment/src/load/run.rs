@@ -124,10 +124,7 @@ impl<'a> Runner<'a> {
             ..PointResult::default()
         };
         let mut results: Vec<PointResult> = points.iter().map(empty).collect();
-        let runs = match is_quick {
-            true => 1,
-            false => load.runs,
-        };
+        let runs = if is_quick { 1 } else { load.runs };
         for seed in 1..=runs {
             for (place, (point, result)) in points.iter().zip(&mut results).enumerate() {
                 let at = format!("{} of {}, run {seed} of {runs}", place + 1, points.len());
@@ -150,9 +147,10 @@ impl<'a> Runner<'a> {
     }
 
     fn point(&mut self, point: &Point) -> Result<Metrics, Error> {
-        let unit = match point.unit {
-            true => self.unit(point)? / UNIT_PER_S,
-            false => 1.0,
+        let unit = if point.unit {
+            self.unit(point)? / UNIT_PER_S
+        } else {
+            1.0
         };
         let offer = Offer {
             form: point.form,
@@ -234,9 +232,10 @@ impl<'a> Runner<'a> {
         let [mut good, mut bad] = [0, offer.fes + 1];
         while bad - good > 1 {
             let fes = good + (bad - good) / 2;
-            match self.is_served(Offer { fes, ..offer })? {
-                true => good = fes,
-                false => bad = fes,
+            if self.is_served(Offer { fes, ..offer })? {
+                good = fes
+            } else {
+                bad = fes
             }
         }
         Ok(good)
@@ -254,9 +253,10 @@ impl<'a> Runner<'a> {
         let [mut good, mut bad] = [lowest, offer.per_s * SEARCH_STEP];
         while bad / good > SEARCH_STEP {
             let per_s = (good * bad).sqrt();
-            match self.is_served(Offer { per_s, ..offer })? {
-                true => good = per_s,
-                false => bad = per_s,
+            if self.is_served(Offer { per_s, ..offer })? {
+                good = per_s
+            } else {
+                bad = per_s
             }
         }
         Ok(good)

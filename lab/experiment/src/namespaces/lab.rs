@@ -393,9 +393,10 @@ impl Lab<'_> {
     }
 
     fn check_interrupt(&self) -> Result<(), Error> {
-        match self.options.interrupt.load(Ordering::Relaxed) {
-            true => Err(Error::Interrupted),
-            false => Ok(()),
+        if self.options.interrupt.load(Ordering::Relaxed) {
+            Err(Error::Interrupted)
+        } else {
+            Ok(())
         }
     }
 }

@@ -217,9 +217,10 @@ fn notes(scenario: &Scenario, long: &[Long]) -> Vec<String> {
         let name = |&link: &usize| {
             let link = &scenario.links[link];
             let [there, back] = link.directions.each_ref().map(|d| d.delay.greatest());
-            match there == back {
-                true => format!("{} {there}", link.name),
-                false => format!("{} {there} and {back}", link.name),
+            if there == back {
+                format!("{} {there}", link.name)
+            } else {
+                format!("{} {there} and {back}", link.name)
             }
         };
         let links: Vec<String> = links.iter().map(name).collect();

@@ -45,9 +45,10 @@ pub fn run_to_end(
         let _ = stdin.write_all(input.as_bytes());
     }
     let status = running.wait(Instant::now() + SETUP_MAX)?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(running.failed(&format!("{status}"))),
+    if status.success() {
+        Ok(())
+    } else {
+        Err(running.failed(&format!("{status}")))
     }
 }
 

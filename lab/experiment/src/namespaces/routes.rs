@@ -58,9 +58,10 @@ impl Routes {
         }
         let paths = topology.shortest_paths();
         let routes = topology.nodes.iter().enumerate();
-        let routes = routes.map(|(index, node)| match node.is_router {
-            true => router_routes(topology, &paths, &spread, index),
-            false => {
+        let routes = routes.map(|(index, node)| {
+            if node.is_router {
+                router_routes(topology, &paths, &spread, index)
+            } else {
                 let (gateway, port) = node.interfaces[0].peer;
                 let gateway = [&topology.nodes[gateway].interfaces[port]];
                 vec![
@@ -83,9 +84,12 @@ impl Routes {
             let receivers = [&traffic.to].into_iter().chain(copies);
             for host in receivers.filter_map(|name| topology.node(name)) {
                 let interface = &topology.nodes[host].interfaces[0];
-                let address = |i: &Interface| match traffic.ipv6 {
-                    true => i.v6.to_string(),
-                    false => i.v4.to_string(),
+                let address = |i: &Interface| {
+                    if traffic.ipv6 {
+                        i.v6.to_string()
+                    } else {
+                        i.v4.to_string()
+                    }
                 };
                 routes[interface.peer.0].push(Route {
                     to: group.clone(),
@@ -105,9 +109,10 @@ impl Routes {
 /// The group address of the receivers of a traffic with copies.
 pub(super) fn group_address(traffic: usize, ipv6: bool) -> IpAddr {
     let [.., high, low] = traffic.to_be_bytes();
-    match ipv6 {
-        true => Ipv6Addr::new(0xfd77, 0x6569, 0x71ff, 0, 0, 0, 0, traffic as u16).into(),
-        false => Ipv4Addr::new(10, 63, high, low).into(),
+    if ipv6 {
+        Ipv6Addr::new(0xfd77, 0x6569, 0x71ff, 0, 0, 0, 0, traffic as u16).into()
+    } else {
+        Ipv4Addr::new(10, 63, high, low).into()
     }
 }
 

@@ -193,9 +193,10 @@ struct Place<'a> {
 impl Place<'_> {
     fn address(&self, node: usize) -> SocketAddr {
         let interface = &self.topology.nodes[node].interfaces[0];
-        match self.traffic.ipv6 {
-            true => (interface.v6, self.port).into(),
-            false => (interface.v4, self.port).into(),
+        if self.traffic.ipv6 {
+            (interface.v6, self.port).into()
+        } else {
+            (interface.v4, self.port).into()
         }
     }
 

@@ -158,9 +158,12 @@ pub fn lost(bridge: &Router) -> Option<String> {
     let drops = bridge.page("drops");
     // Losses of a modem belong to the scenario.
     let lost = |drop: &Value| drop["loss"] == true && drop["reason"] != Reason::Impaired.name();
-    let count = |drop: &Value| match lost(drop) {
-        true => drop["count"]["packets"].as_u64().unwrap_or(0),
-        false => 0,
+    let count = |drop: &Value| {
+        if lost(drop) {
+            drop["count"]["packets"].as_u64().unwrap_or(0)
+        } else {
+            0
+        }
     };
     let lost: u64 = drops.as_array().into_iter().flatten().map(count).sum();
     (lost > 0).then(|| format!("bridge {} lost {lost} packets: {drops}", bridge.name))

@@ -14,9 +14,10 @@ pub(crate) fn text(both: &Both) -> String {
     let mut point = String::new();
     for row in &both.comparison {
         let title = row.title.clone();
-        let first = match title == point {
-            true => String::new(),
-            false => title.clone(),
+        let first = if title == point {
+            String::new()
+        } else {
+            title.clone()
         };
         point = title;
         rows.push(vec![
@@ -42,9 +43,10 @@ pub(crate) fn html(both: &Both) -> String {
     let mut point = None;
     for row in &both.comparison {
         let title = row.title.clone();
-        let class = match point.as_ref() == Some(&title) {
-            true => " class=\"same\"",
-            false => "",
+        let class = if point.as_ref() == Some(&title) {
+            " class=\"same\""
+        } else {
+            ""
         };
         let metric = Metric::named(row.metric);
         rows += &format!(
@@ -103,9 +105,10 @@ fn difference(row: &Compared) -> String {
 }
 
 fn tolerance(row: &Compared) -> String {
-    match row.relative {
-        true => format!("±{:.0} %", 100.0 * row.tolerance),
-        false => format!("±{}", row.tolerance),
+    if row.relative {
+        format!("±{:.0} %", 100.0 * row.tolerance)
+    } else {
+        format!("±{}", row.tolerance)
     }
 }
 

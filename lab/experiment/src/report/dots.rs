@@ -105,9 +105,10 @@ impl Dots {
     /// The mark of the competitor with this index.
     fn mark(&self, area: &Canvas<'_>, at: (i32, i32), place: usize) -> Result<(), Failed> {
         let last = place + 1 == self.names.len();
-        let colour = match last {
-            true => COLOURS[NAMES_MAX - 1],
-            false => COLOURS[place % (NAMES_MAX - 1)],
+        let colour = if last {
+            COLOURS[NAMES_MAX - 1]
+        } else {
+            COLOURS[place % (NAMES_MAX - 1)]
         };
         let thick = colour.stroke_width(2);
         let (low, high) = ((at.0 - 4, at.1 - 4), (at.0 + 4, at.1 + 4));

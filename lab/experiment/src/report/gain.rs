@@ -160,9 +160,10 @@ pub(super) fn worse(result: &RunResult) -> Vec<String> {
                 name => format!(", {name}"),
             };
             let cause = cause(result, measure, [ours, linux]);
-            let same = match cause == known {
-                true => "The cause is the same.",
-                false => &cause,
+            let same = if cause == known {
+                "The cause is the same."
+            } else {
+                &cause
             };
             told.push(format!(
                 "{}{at}: {} {unit}{} under {}, {} {unit} under {}. {same}",

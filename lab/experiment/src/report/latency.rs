@@ -53,15 +53,16 @@ impl Subject {
         sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (least, most) = (sorted.first()?, sorted.last()?);
         let told = self.told(least.1)?;
-        Some(match least.0 < most.0 {
-            false => format!("{} takes {told}", self.what),
-            true => format!(
+        Some(if least.0 < most.0 {
+            format!(
                 "{} takes {told} under {}; {} under {}",
                 self.what,
                 least.1.label(),
                 self.told(most.1)?,
                 most.1.label()
-            ),
+            )
+        } else {
+            format!("{} takes {told}", self.what)
         })
     }
 

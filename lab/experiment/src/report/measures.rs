@@ -159,9 +159,10 @@ fn waiting(result: &RunResult) -> String {
         .traffic
         .iter()
         .any(|t| t.kind == "udp" && !t.is_sparse);
-    let whose = match heavy {
-        true => "Queue delay of all packets, including UDP,",
-        false => "Queue delay of all packets",
+    let whose = if heavy {
+        "Queue delay of all packets, including UDP,"
+    } else {
+        "Queue delay of all packets"
     };
     match (waits.first(), waits.last()) {
         (Some((wait, link, _)), Some(_)) if waits.len() == 1 => {
@@ -169,13 +170,12 @@ fn waiting(result: &RunResult) -> String {
         }
         (Some((least, one, short)), Some((most, other, long))) if most > least => {
             let (least, most) = (shown(*least), shown(*most));
-            match one == other {
-                true => format!(
-                    "{whose} at {one}: median {least} ms under {short}, {most} ms under {long}"
-                ),
-                false => format!(
+            if one == other {
+                format!("{whose} at {one}: median {least} ms under {short}, {most} ms under {long}")
+            } else {
+                format!(
                     "{whose}: median {least} ms at {one} ({short}), {most} ms at {other} ({long})"
-                ),
+                )
             }
         }
         _ => "Queue delay of all packets".to_owned(),
@@ -271,9 +271,10 @@ impl Table {
         if self.rows > ROWS_MAX {
             return;
         }
-        let class = match self.point.as_deref() == Some(point) {
-            true => " class=\"same\"",
-            false => "",
+        let class = if self.point.as_deref() == Some(point) {
+            " class=\"same\""
+        } else {
+            ""
         };
         let title = escape(point);
         self.html += &format!("<tr{class}><th scope=\"row\">{title}</th>{cells}</tr>");

@@ -116,10 +116,7 @@ fn prefixes(results: &[&RunResult]) -> Vec<String> {
     let several = results.len() > 1;
     let mut taken = BTreeSet::new();
     let prefix = |result: &&RunResult| {
-        let mut name = match several {
-            true => stem(result),
-            false => String::new(),
-        };
+        let mut name = if several { stem(result) } else { String::new() };
         let first = name.clone();
         let mut number = 2;
         while !taken.insert(name.clone()) {

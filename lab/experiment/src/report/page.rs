@@ -168,9 +168,10 @@ fn header(of: &str, result: &RunResult) -> String {
         "sim" => "simulation",
         other => other,
     };
-    let disturbed = match result.points.iter().any(PointResult::is_disturbed) {
-        true => DISTURBED,
-        false => "",
+    let disturbed = if result.points.iter().any(PointResult::is_disturbed) {
+        DISTURBED
+    } else {
+        ""
     };
     format!(
         "<header><p class=\"kicker\">{} · {}</p><h1>{}</h1><p class=\"about\">{}</p>\

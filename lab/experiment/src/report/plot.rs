@@ -277,9 +277,10 @@ impl Plot {
         if self.form == Form::Distributions {
             let positive = dots().map(|dot| dot.x).filter(|x| *x > 0.0);
             let left = positive.fold(f64::INFINITY, f64::min);
-            let xs = match right / left >= FAR_APART {
-                true => Axis::logarithmic(left, right * 1.05),
-                false => Axis::near(left.min(right), right),
+            let xs = if right / left >= FAR_APART {
+                Axis::logarithmic(left, right * 1.05)
+            } else {
+                Axis::near(left.min(right), right)
             };
             return (xs, Axis::linear(0.0, 100.0));
         }
@@ -305,15 +306,14 @@ impl Plot {
     fn swept_axis(&self, left: f64, right: f64) -> Axis {
         let dots = self.lines.iter().flat_map(|line| &line.points);
         let is_far = left > 0.0 && right / left >= FAR_APART;
-        let mut axis = match is_far {
-            true => Axis::logarithmic(left / 1.1, right * 1.1),
-            false => {
-                let margin = match right - left {
-                    width if width > 0.0 => width * 0.04,
-                    _ => 0.5,
-                };
-                Axis::linear(left - margin, right + margin)
-            }
+        let mut axis = if is_far {
+            Axis::logarithmic(left / 1.1, right * 1.1)
+        } else {
+            let margin = match right - left {
+                width if width > 0.0 => width * 0.04,
+                _ => 0.5,
+            };
+            Axis::linear(left - margin, right + margin)
         };
         let places = dots.map(|dot| axis.place(dot.x)).collect();
         if let Some(values) = scale::values(places) {

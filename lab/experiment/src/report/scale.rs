@@ -135,17 +135,19 @@ impl Axis {
 
     /// The position of a value.
     pub(super) fn place(&self, x: f64) -> f64 {
-        match self.is_logarithmic {
-            true => x.log10().clamp(self.low, self.high),
-            false => x,
+        if self.is_logarithmic {
+            x.log10().clamp(self.low, self.high)
+        } else {
+            x
         }
     }
 
     /// The label of a tick.
     pub(super) fn label(&self, place: f64) -> String {
-        match self.is_logarithmic {
-            true => label((10_f64.powf(place) * 1e9).round() / 1e9),
-            false => label(place),
+        if self.is_logarithmic {
+            label((10_f64.powf(place) * 1e9).round() / 1e9)
+        } else {
+            label(place)
         }
     }
 
@@ -178,9 +180,10 @@ impl Ranged for Ticked {
     }
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        match hint.weight().allow_light_points() {
-            true => Vec::new(),
-            false => self.ticks.clone(),
+        if hint.weight().allow_light_points() {
+            Vec::new()
+        } else {
+            self.ticks.clone()
         }
     }
 

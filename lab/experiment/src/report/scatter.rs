@@ -60,9 +60,10 @@ impl Scatter {
     /// The picture for a wide and for a narrow page.
     pub(crate) fn html(&self) -> String {
         let name = |point: &Point| {
-            let class = match point.is_strong {
-                true => "swatch",
-                false => "swatch hollow",
+            let class = if point.is_strong {
+                "swatch"
+            } else {
+                "swatch hollow"
             };
             let colour = point.colour % COLOURS_MAX;
             format!(
@@ -100,13 +101,12 @@ impl Scatter {
         // An interval may reach below zero, a mean does not.
         let means = self.points.iter().map(|point| point.x[1]);
         let least = means.fold(f64::INFINITY, f64::min);
-        let xs = match right / least >= FAR_APART && least > 0.0 {
-            true => {
-                let left = left.max(least / 2.0);
-                let room = (right / left).powf(0.06);
-                Axis::logarithmic(left / room, right * room)
-            }
-            false => Axis::near(left, right),
+        let xs = if right / least >= FAR_APART && least > 0.0 {
+            let left = left.max(least / 2.0);
+            let room = (right / left).powf(0.06);
+            Axis::logarithmic(left / room, right * room)
+        } else {
+            Axis::near(left, right)
         };
         let (bottom, top) = ends(|point| point.y);
         (xs, Axis::near(bottom, top))
@@ -153,9 +153,10 @@ impl Scatter {
                 taken.push([from.0, to.1, to.0 + 1, from.1 + 1]);
             }
             let at = pixel(x, y);
-            area.draw(&match point.is_strong {
-                true => Circle::new(at, 5, colour.filled()),
-                false => Circle::new(at, 4, colour.stroke_width(2)),
+            area.draw(&if point.is_strong {
+                Circle::new(at, 5, colour.filled())
+            } else {
+                Circle::new(at, 4, colour.stroke_width(2))
             })?;
             let around = [at.0 - 5, at.1 - 5, at.0 + 5, at.1 + 5];
             taken.push(around);
@@ -192,9 +193,12 @@ impl Scatter {
 
     /// The text that a browser shows over a point.
     fn title_of(&self, point: &Point) -> String {
-        let [x, y] = [point.x, point.y].map(|[low, mean, high]| match high > low {
-            true => format!("{} ± {}", shown(mean), shown((high - low) / 2.0)),
-            false => shown(mean),
+        let [x, y] = [point.x, point.y].map(|[low, mean, high]| {
+            if high > low {
+                format!("{} ± {}", shown(mean), shown((high - low) / 2.0))
+            } else {
+                shown(mean)
+            }
         });
         format!("{}: {} {x}; {} {y}", point.name, self.x, self.y)
     }

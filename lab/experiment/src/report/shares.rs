@@ -148,9 +148,10 @@ pub(super) fn html(result: &RunResult) -> String {
             legend(result, std::slice::from_ref(group)) + &bars("wide", 760) + &bars("narrow", 360);
         let message =
             share(result, group).unwrap_or_else(|| format!("Shares of {}", group.place()));
-        let note = match points.len() == result.points.len() {
-            true => String::new(),
-            false => swept::middle_note(result),
+        let note = if points.len() == result.points.len() {
+            String::new()
+        } else {
+            swept::middle_note(result)
         };
         html += &section(&message, &(body + &note));
     }

@@ -40,9 +40,10 @@ pub(super) fn write(results: &[&RunResult], folder: &Path) -> Result<Vec<PathBuf
             let mut writer = Writer::from_path(&path).map_err(wrong)?;
             let any = fill(&mut writer).map_err(wrong)?;
             writer.flush().map_err(|e| wrong(e.into()))?;
-            match any {
-                true => written.push(path),
-                false => drop(std::fs::remove_file(&path)),
+            if any {
+                written.push(path)
+            } else {
+                drop(std::fs::remove_file(&path))
             }
             Ok(())
         };

@@ -100,22 +100,21 @@ fn tcp(result: &RunResult) -> Vec<Column> {
     let groups = Group::of(result);
     let of_tcp = result.traffic.iter().filter(|t| t.kind == "tcp");
     let names: Vec<&str> = of_tcp.map(|t| t.name.as_str()).collect();
-    match groups.len() > 1 && (2..=OF_TRAFFIC_MAX).contains(&names.len()) {
-        false => vec![column("TCP", "Mbit/s", "tcp_goodput_mbps", 1, |r| {
+    if groups.len() > 1 && (2..=OF_TRAFFIC_MAX).contains(&names.len()) {
+        let of = |name: &str| {
+            column(
+                format!("TCP {name}"),
+                "Mbit/s",
+                format!("goodput_mbps.{name}"),
+                1,
+                |_| None,
+            )
+        };
+        names.into_iter().map(of).collect()
+    } else {
+        vec![column("TCP", "Mbit/s", "tcp_goodput_mbps", 1, |r| {
             Some(r.tcp)
-        })],
-        true => {
-            let of = |name: &str| {
-                column(
-                    format!("TCP {name}"),
-                    "Mbit/s",
-                    format!("goodput_mbps.{name}"),
-                    1,
-                    |_| None,
-                )
-            };
-            names.into_iter().map(of).collect()
-        }
+        })]
     }
 }
 

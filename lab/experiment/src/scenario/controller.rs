@@ -213,9 +213,10 @@ fn check_role(
             let why = format!("names the unknown link \"{link}\"{near}");
             return Err(section.error(role.name, why));
         };
-        let discipline = match reverse {
-            false => &known.discipline,
-            true => &known.reverse_discipline,
+        let discipline = if reverse {
+            &known.reverse_discipline
+        } else {
+            &known.discipline
         };
         let manual = discipline
             .as_ref()

@@ -59,9 +59,10 @@ impl std::str::FromStr for Sweep {
         let wrong = || format!("\"{text}\" {example}");
         let Override { path, value } = text.parse().map_err(|_| wrong())?;
         let values = split_list(&value);
-        match values.iter().any(String::is_empty) {
-            true => Err(wrong()),
-            false => Ok(Self { path, values }),
+        if values.iter().any(String::is_empty) {
+            Err(wrong())
+        } else {
+            Ok(Self { path, values })
         }
     }
 }
@@ -251,9 +252,10 @@ fn points(
 fn shorten(tree: &mut Node, quick: bool) -> Result<(), ScenarioError> {
     let Some(node) = tree.remove("quick") else {
         let why = "no [quick] section, which sets the length of quick runs";
-        return match quick {
-            true => Err(ScenarioError::new(tree.origin.clone(), why.to_owned())),
-            false => Ok(()),
+        return if quick {
+            Err(ScenarioError::new(tree.origin.clone(), why.to_owned()))
+        } else {
+            Ok(())
         };
     };
     let known: Vec<&str> = QUICK.iter().map(|key| key.name).collect();

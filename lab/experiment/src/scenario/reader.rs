@@ -284,9 +284,10 @@ impl<'a> Section<'a> {
     }
 
     fn within(&self, key: &'static Key, inside: bool) -> Result<(), ScenarioError> {
-        match inside {
-            true => Ok(()),
-            false => Err(self.error(key.name, format!("must be {}", key.form))),
+        if inside {
+            Ok(())
+        } else {
+            Err(self.error(key.name, format!("must be {}", key.form)))
         }
     }
 

@@ -36,9 +36,10 @@ pub fn parse(text: &str) -> Result<Varying<Rate>, (usize, String)> {
     let Some((_, first)) = lines.peek() else {
         return Err((1, format!("the trace is empty; {EXPECTED}")));
     };
-    match first.contains(char::is_whitespace) {
-        true => rates(lines),
-        false => opportunities(lines),
+    if first.contains(char::is_whitespace) {
+        rates(lines)
+    } else {
+        opportunities(lines)
     }
 }
 
@@ -133,9 +134,10 @@ fn opportunities<'a>(
 
 fn course(steps: Vec<(Span, Rate)>, period: Span) -> Result<Varying<Rate>, String> {
     let course = Varying::new(steps, Some(period)).map_err(|why| format!("the trace {why}"))?;
-    match course.greatest() == Rate::default() {
-        true => Err("the trace has no rate above 0".to_owned()),
-        false => Ok(course),
+    if course.greatest() == Rate::default() {
+        Err("the trace has no rate above 0".to_owned())
+    } else {
+        Ok(course)
     }
 }
 

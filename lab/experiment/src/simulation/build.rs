@@ -89,12 +89,11 @@ impl World {
         let topology = Topology::new(scenario)?;
         let mut network = Network::default();
         for node in &topology.nodes {
-            match node.is_router {
-                true => network.router(&node.name),
-                false => {
-                    let interface = &node.interfaces[0];
-                    network.host(&node.name, interface.v4, interface.v6)
-                }
+            if node.is_router {
+                network.router(&node.name)
+            } else {
+                let interface = &node.interfaces[0];
+                network.host(&node.name, interface.v4, interface.v6)
             };
         }
         let mut ports: Vec<Vec<PortId>> = vec![Vec::new(); topology.nodes.len()];
@@ -393,9 +392,10 @@ fn copies(topology: &Topology, traffic: &Traffic, to: usize) -> Vec<NodeId> {
 /// The group address of a traffic's receivers.
 fn group_address(traffic: u32, ipv6: bool) -> IpAddr {
     let [high, low] = [traffic >> 8, traffic & 0xff].map(|n| n as u8);
-    match ipv6 {
-        true => Ipv6Addr::new(0xff15, 0x7765, 0x6972, 0, 0, 0, 0, traffic as u16).into(),
-        false => Ipv4Addr::new(239, 119, high, low).into(),
+    if ipv6 {
+        Ipv6Addr::new(0xff15, 0x7765, 0x6972, 0, 0, 0, 0, traffic as u16).into()
+    } else {
+        Ipv4Addr::new(239, 119, high, low).into()
     }
 }
 

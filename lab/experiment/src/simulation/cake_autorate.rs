@@ -81,9 +81,10 @@ impl CakeAutorate {
         }
         let half = now.since(at).as_secs_f64() / 2.0;
         let baseline = self.baselines[probe.reflector].get_or_insert(half);
-        let weight = match half >= *baseline {
-            true => BASELINE_RISES,
-            false => BASELINE_FALLS,
+        let weight = if half >= *baseline {
+            BASELINE_RISES
+        } else {
+            BASELINE_FALLS
         };
         *baseline += weight * (half - *baseline);
         self.deltas.pop_front();
@@ -109,9 +110,10 @@ impl CakeAutorate {
             }
         } else if now > self.decayed_at + DECAY_GAP {
             let base = self.params.base.as_bps() as f64;
-            self.rate = match self.rate > base {
-                true => (self.rate * (1.0 - DECAY)).max(base),
-                false => (self.rate * (1.0 + DECAY)).min(base),
+            self.rate = if self.rate > base {
+                (self.rate * (1.0 - DECAY)).max(base)
+            } else {
+                (self.rate * (1.0 + DECAY)).min(base)
             };
             self.decayed_at = now;
         }

@@ -161,9 +161,10 @@ fn add_packets(metrics: &mut Metrics, name: &str, meter: &Meter, lost: u64) {
 fn p99_with_losses(delays: &Delays, lost: u64, run: Span) -> Option<f64> {
     let received = delays.count() as f64;
     let rank = 0.99 * (received + lost as f64);
-    match rank > received {
-        true => Some(run.as_secs_f64()),
-        false => delays.percentile(rank / received),
+    if rank > received {
+        Some(run.as_secs_f64())
+    } else {
+        delays.percentile(rank / received)
     }
 }
 

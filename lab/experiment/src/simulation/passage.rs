@@ -88,9 +88,10 @@ fn passed<'a>(
     Some(Passed {
         flow,
         offered: passages.iter().filter_map(|p| p.offered).min()?,
-        passed: match everywhere {
-            true => passages.iter().filter_map(|p| p.passed).max(),
-            false => None,
+        passed: if everywhere {
+            passages.iter().filter_map(|p| p.passed).max()
+        } else {
+            None
         },
         kept: passages
             .iter()

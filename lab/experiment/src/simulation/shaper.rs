@@ -51,9 +51,10 @@ impl ShaperActor {
             reflectors: reflectors.len(),
         };
         Self {
-            law: match auto.is_cake {
-                true => Law::Cake(Box::new(CakeAutorate::new(params))),
-                false => Law::Ours(Box::new(Autorate::new(params, Instant::ZERO, 0))),
+            law: if auto.is_cake {
+                Law::Cake(Box::new(CakeAutorate::new(params)))
+            } else {
+                Law::Ours(Box::new(Autorate::new(params, Instant::ZERO, 0)))
             },
             port,
             reflectors,

@@ -74,9 +74,10 @@ impl Wire {
         command.stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let output = self.start(host, command)?.wait_with_output()?;
-        match output.status.success() {
-            true => Ok(output),
-            false => Err(String::from_utf8_lossy(&output.stderr).into_owned().into()),
+        if output.status.success() {
+            Ok(output)
+        } else {
+            Err(String::from_utf8_lossy(&output.stderr).into_owned().into())
         }
     }
 

@@ -118,9 +118,10 @@ fn stand_in(config: &std::path::Path) -> io::Result<()> {
 
 fn tc(args: &str) -> io::Result<()> {
     let status = Command::new("tc").args(args.split(' ')).status()?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(io::Error::other(format!("tc {args}: {status}"))),
+    if status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!("tc {args}: {status}")))
     }
 }
 
@@ -202,9 +203,10 @@ pub(crate) fn lab(scenario: &ScenarioFile) -> Command {
 
 /// The result of a lab's process, or its error output.
 pub(crate) fn result_of(output: Output) -> Result<RunResult, String> {
-    match output.status.success() {
-        true => serde_json::from_slice(&output.stdout).map_err(|e| e.to_string()),
-        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    if output.status.success() {
+        serde_json::from_slice(&output.stdout).map_err(|e| e.to_string())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 }
 

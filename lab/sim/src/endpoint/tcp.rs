@@ -95,9 +95,10 @@ impl Tcp {
         let now = fabric.now;
         fabric.meters.offered(self.route.traffic, now, piece);
         self.connection.write(piece, now, out);
-        match is_last {
-            true => self.close(now, out),
-            false => self.schedule(fabric),
+        if is_last {
+            self.close(now, out)
+        } else {
+            self.schedule(fabric)
         }
         self.settle(fabric, out);
     }
@@ -194,9 +195,10 @@ impl Tcp {
     #[inline]
     fn settle(&mut self, fabric: &mut Fabric, out: &mut Vec<Segment>) -> Progress {
         for segment in out.drain(..) {
-            let ecn = match segment.ecn_capable {
-                true => Ecn::Capable0,
-                false => Ecn::NotCapable,
+            let ecn = if segment.ecn_capable {
+                Ecn::Capable0
+            } else {
+                Ecn::NotCapable
             };
             let len = segment.header_bytes() + segment.payload;
             self.route.send(fabric, Content::Tcp(segment), len, ecn);
@@ -209,9 +211,10 @@ impl Tcp {
             self.timer = timeout.max(fabric.now);
             fabric.schedule(self.timer, Event::Timeout(self.route.own));
         }
-        match self.connection.is_closed() {
-            true => Progress::Closed,
-            false => Progress::None,
+        if self.connection.is_closed() {
+            Progress::Closed
+        } else {
+            Progress::None
         }
     }
 }

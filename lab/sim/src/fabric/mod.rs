@@ -202,10 +202,7 @@ impl Fabric {
     /// The address of a host.
     pub(crate) fn address(&self, host: NodeId, ipv6: bool) -> IpAddr {
         let node = &self.nodes[host.0 as usize];
-        match ipv6 {
-            true => node.v6.into(),
-            false => node.v4.into(),
-        }
+        if ipv6 { node.v6.into() } else { node.v4.into() }
     }
 
     /// The only port of a host.
@@ -269,10 +266,11 @@ impl Fabric {
         let hash = self.flights.keys.hash_key(key);
         let (wires, routes, elements) = (&self.wires, &self.routes, &self.elements);
         let ports = std::iter::from_fn(|| {
-            let port = match node == to {
-                true => None,
-                false => routes.port(node, to, hash),
-            }?;
+            let port = (if node == to {
+                None
+            } else {
+                routes.port(node, to, hash)
+            })?;
             node = wires[port.0 as usize].to;
             let here = std::mem::replace(&mut decides, elements.contain(node));
             Some((port, here))
@@ -348,9 +346,10 @@ impl Fabric {
         let wire = &mut self.wires[port.0 as usize];
         if !wire.touched {
             wire.touched = true;
-            match wire.takes_time() {
-                true => self.touched.push(port),
-                false => self.timeless.push(port),
+            if wire.takes_time() {
+                self.touched.push(port)
+            } else {
+                self.timeless.push(port)
             }
         }
     }

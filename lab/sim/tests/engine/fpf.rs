@@ -319,9 +319,10 @@ fn xor_coding_over_two_paths_repairs_what_one_loses() {
         builder.rule(None, decode.0, decode.1).unwrap();
         let table = builder.build().unwrap();
         fabric.set_table(net.a, table, Vec::new()).unwrap();
-        match coded {
-            true => net.encapsulate(0, Spread::ByFlow, &[(&[0xee], 1)]),
-            false => net.encapsulate(0, Spread::ByPacket, &[(BY_B, 1), (BY_D, 1)]),
+        if coded {
+            net.encapsulate(0, Spread::ByFlow, &[(&[0xee], 1)])
+        } else {
+            net.encapsulate(0, Spread::ByPacket, &[(BY_B, 1), (BY_D, 1)])
         }
         net.send(0);
         net.sim.run_until(millis(250));
@@ -412,9 +413,10 @@ fn star(leaves: usize, branch: bool) -> (Simulation, Vec<PortId>) {
         let table = Builder::new(domain).build().unwrap();
         fabric.set_table(router, table, Vec::new()).unwrap();
     }
-    let of_edge = match branch {
-        true => vec![vec![0xee, 0xcc]],
-        false => vectors.iter().map(|lids| vec![0xee, lids[0]]).collect(),
+    let of_edge = if branch {
+        vec![vec![0xee, 0xcc]]
+    } else {
+        vectors.iter().map(|lids| vec![0xee, lids[0]]).collect()
     };
     let of_edge: Vec<_> = of_edge
         .iter()

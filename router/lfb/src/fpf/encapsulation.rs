@@ -265,12 +265,13 @@ fn prefix(text: &str) -> Result<IpNet, String> {
     let single = || text.parse::<IpAddr>().ok().map(IpNet::from);
     let wrong = || format!("\"{text}\" is not a prefix, like 192.0.2.0/24 or 2001:db8::/32");
     let prefix: IpNet = text.parse().ok().or_else(single).ok_or_else(wrong)?;
-    match prefix.trunc() == prefix {
-        true => Ok(prefix),
-        false => Err(format!(
+    if prefix.trunc() == prefix {
+        Ok(prefix)
+    } else {
+        Err(format!(
             "\"{text}\" has bits set beyond its prefix length; write {}",
             prefix.trunc()
-        )),
+        ))
     }
 }
 

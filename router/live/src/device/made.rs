@@ -114,9 +114,10 @@ pub(super) fn is_about_packet(error: &io::Error) -> bool {
 pub fn check_name(name: &str) -> Result<(), MakeError> {
     let bad = |c: char| c.is_whitespace() || matches!(c, '/' | ':' | '%' | '\0');
     let wrong = name.is_empty() || name.len() > NAME_LEN_MAX || matches!(name, "." | "..");
-    match wrong || name.contains(bad) {
-        true => Err(MakeError::Name(name.to_owned())),
-        false => Ok(()),
+    if wrong || name.contains(bad) {
+        Err(MakeError::Name(name.to_owned()))
+    } else {
+        Ok(())
     }
 }
 

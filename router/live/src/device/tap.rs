@@ -88,12 +88,11 @@ impl Tap {
             Ok(_) => return Err(io::ErrorKind::WriteZero.into()),
             Err(error) => error,
         };
-        match error.kind() == io::ErrorKind::WouldBlock || made::is_about_packet(&error) {
-            true => {
-                self.refused.fetch_add(1, Ordering::Relaxed);
-                Ok(false)
-            }
-            false => Err(error),
+        if error.kind() == io::ErrorKind::WouldBlock || made::is_about_packet(&error) {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            Ok(false)
+        } else {
+            Err(error)
         }
     }
 }

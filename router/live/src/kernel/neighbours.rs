@@ -143,12 +143,11 @@ impl Neighbours {
         neighbour: NeighbourKey,
         wanted: impl Fn(Entry) -> bool,
     ) -> io::Result<()> {
-        match wanted(self.read(neighbour)?) {
-            true => {
-                let request = request(libc::RTM_DELNEIGH, libc::NLM_F_ACK, neighbour, 0);
-                self.socket.ask(&request)
-            }
-            false => Ok(()),
+        if wanted(self.read(neighbour)?) {
+            let request = request(libc::RTM_DELNEIGH, libc::NLM_F_ACK, neighbour, 0);
+            self.socket.ask(&request)
+        } else {
+            Ok(())
         }
     }
 
@@ -181,9 +180,10 @@ impl Neighbours {
         wanted: impl Fn(Entry) -> bool,
     ) -> io::Result<()> {
         let entry = self.read(neighbour)?;
-        match entry.is_the_kernels_own() && wanted(entry) {
-            true => self.socket.ask(&using(neighbour, 0)),
-            false => Ok(()),
+        if entry.is_the_kernels_own() && wanted(entry) {
+            self.socket.ask(&using(neighbour, 0))
+        } else {
+            Ok(())
         }
     }
 

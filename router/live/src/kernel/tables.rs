@@ -133,9 +133,10 @@ impl TableState {
             }
             KernelMessage::Global(global) => {
                 self.tables.errors_from_ingress = global.errors_from_ingress;
-                match std::mem::replace(&mut self.global, global) == global {
-                    true => Effect::Nothing,
-                    false => Effect::Changed,
+                if std::mem::replace(&mut self.global, global) == global {
+                    Effect::Nothing
+                } else {
+                    Effect::Changed
                 }
             }
             KernelMessage::Inet6(index, conf) => {
@@ -304,9 +305,10 @@ impl TableState {
                 }
             }
         };
-        match self.routes.insert(prefix, candidate, place) {
-            true => self.refresh_all(&self.routes.affected(&prefix)),
-            false => Effect::Reread,
+        if self.routes.insert(prefix, candidate, place) {
+            self.refresh_all(&self.routes.affected(&prefix))
+        } else {
+            Effect::Reread
         }
     }
 
@@ -323,9 +325,10 @@ impl TableState {
                 }
             }
         };
-        match self.routes.remove(&prefix, &candidate) {
-            true => self.refresh_all(&self.routes.affected(&prefix)),
-            false => Effect::Reread,
+        if self.routes.remove(&prefix, &candidate) {
+            self.refresh_all(&self.routes.affected(&prefix))
+        } else {
+            Effect::Reread
         }
     }
 
@@ -385,9 +388,10 @@ impl TableState {
             Some(now) => self.tables.neighbours.insert(key, now),
             None => self.tables.neighbours.remove(&key),
         };
-        match before == now {
-            true => Effect::Nothing,
-            false => Effect::Changed,
+        if before == now {
+            Effect::Nothing
+        } else {
+            Effect::Changed
         }
     }
 }

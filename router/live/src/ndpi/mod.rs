@@ -73,9 +73,10 @@ impl Ndpi {
             destination_port: key.source_port,
             ..*key
         };
-        let key = match self.flows.contains_key(&back) {
-            true => back,
-            false => *key,
+        let key = if self.flows.contains_key(&back) {
+            back
+        } else {
+            *key
         };
         let is_full = self.flows.len() >= FLOWS_MAX;
         let flow = match self.flows.entry(key) {

@@ -63,13 +63,14 @@ impl KernelFindings {
         let new = found.findings.iter().filter(|f| !before.contains_key(*f));
         for Finding { kind, what } in new.clone() {
             let finding = Finding::new(kind, what);
-            match finding.is_refused(router) {
-                true => tracing::error!(
+            if finding.is_refused(router) {
+                tracing::error!(
                     kind = kind.name,
                     what,
                     "new kernel state that weir does NOT follow"
-                ),
-                false => tracing::warn!(kind = kind.name, what, "new kernel state"),
+                )
+            } else {
+                tracing::warn!(kind = kind.name, what, "new kernel state")
             }
         }
         for finding in before.keys().filter(|f| !self.findings.contains_key(f)) {

@@ -15,12 +15,13 @@ use crate::kernel::state::{self, Scope};
 /// Reads the facts for a start. If an interface cannot be a port, the other facts do not matter.
 pub fn survey(plan: &Plan) -> Facts {
     let unfit = unfit(plan);
-    match unfit.is_empty() {
-        true => all(plan),
-        false => Facts {
+    if unfit.is_empty() {
+        all(plan)
+    } else {
+        Facts {
             unfit,
             ..Facts::default()
-        },
+        }
     }
 }
 

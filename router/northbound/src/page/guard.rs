@@ -63,12 +63,13 @@ impl Token {
     pub fn new(text: &str) -> Result<Self, String> {
         let token = text.trim();
         let is_plain = token.bytes().all(|byte| byte.is_ascii_graphic());
-        match is_plain && token.len() >= TOKEN_BYTES_MIN {
-            true => Ok(Self(token.into())),
-            false => Err(format!(
+        if is_plain && token.len() >= TOKEN_BYTES_MIN {
+            Ok(Self(token.into()))
+        } else {
+            Err(format!(
                 "a token needs at least {TOKEN_BYTES_MIN} letters, digits or punctuation marks, without spaces; \
                  `openssl rand -hex 16` generates one"
-            )),
+            ))
         }
     }
 
@@ -164,13 +165,12 @@ impl Guard {
         let bearer = bearer.and_then(|value| value.strip_prefix(b"Bearer "));
         let is_proved = own.or(bearer).is_some_and(|given| right.is(given));
         let is_safe = method == Method::GET || method == Method::HEAD;
-        match is_proved || (is_safe && is_public(uri.path())) {
-            true => Ok(is_proved),
-            false => {
-                let why = "this request needs the page's token in the header `x-weir-token`; the log names the file \
+        if is_proved || (is_safe && is_public(uri.path())) {
+            Ok(is_proved)
+        } else {
+            let why = "this request needs the page's token in the header `x-weir-token`; the log names the file \
                            with the token";
-                Err((StatusCode::UNAUTHORIZED, why))
-            }
+            Err((StatusCode::UNAUTHORIZED, why))
         }
     }
 

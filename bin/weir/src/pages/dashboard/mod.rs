@@ -170,9 +170,10 @@ impl Grid {
 }
 
 fn height(panel: &Panel) -> usize {
-    match panel.is_number {
-        true => HEIGHT_OF_NUMBER,
-        false => HEIGHT,
+    if panel.is_number {
+        HEIGHT_OF_NUMBER
+    } else {
+        HEIGHT
     }
 }
 
@@ -207,11 +208,10 @@ impl Panel {
                     "legendFormat": name, "instant": self.is_number, "range": !self.is_number,
                 })
             });
-        let options = match self.is_number {
-            true => json!({ "textMode": "value_and_name" }),
-            false => {
-                json!({ "legend": { "displayMode": "table", "placement": "bottom", "calcs": ["mean", "max"] } })
-            }
+        let options = if self.is_number {
+            json!({ "textMode": "value_and_name" })
+        } else {
+            json!({ "legend": { "displayMode": "table", "placement": "bottom", "calcs": ["mean", "max"] } })
         };
         let mut steps = vec![json!({ "color": "green", "value": null })];
         steps.extend(

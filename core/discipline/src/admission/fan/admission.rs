@@ -133,9 +133,10 @@ impl Measurement {
 
     /// When an estimate is due.
     pub(super) fn timeout(&self) -> Option<Instant> {
-        let fair = match self.held {
-            true => self.load.due,
-            false => self.load.due.min(self.fair.due),
+        let fair = if self.held {
+            self.load.due
+        } else {
+            self.load.due.min(self.fair.due)
         };
         (!self.asleep).then_some(fair)
     }

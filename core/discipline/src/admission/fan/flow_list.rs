@@ -187,9 +187,10 @@ impl FlowList {
     /// from the latest. There is one walk at a time.
     pub(super) fn begin_walk(&mut self, from_oldest: bool) {
         self.walks_up = from_oldest;
-        self.cursor = match from_oldest {
-            true => self.elastic.bottom(ALL),
-            false => self.elastic.top(ALL),
+        self.cursor = if from_oldest {
+            self.elastic.bottom(ALL)
+        } else {
+            self.elastic.top(ALL)
         };
     }
 
@@ -201,9 +202,10 @@ impl FlowList {
     }
 
     fn beyond(&self, entry: usize) -> Option<usize> {
-        match self.walks_up {
-            true => self.elastic.above(entry),
-            false => self.elastic.below(entry),
+        if self.walks_up {
+            self.elastic.above(entry)
+        } else {
+            self.elastic.below(entry)
         }
     }
 

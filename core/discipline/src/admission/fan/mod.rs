@@ -369,9 +369,10 @@ impl Fan {
         let (cleans_up, sets_aside) = (removal.is_clean_up(), removal.sets_aside);
         let mut out = |hash, listed: Listed| {
             stats.removed_established += u64::from(now.since(listed.flow.since) > established);
-            match cleans_up {
-                true => stats.removed_new += 1,
-                false => stats.removed += 1,
+            if cleans_up {
+                stats.removed_new += 1
+            } else {
+                stats.removed += 1
             }
             if let Some(aside) = aside.as_mut().filter(|_| sets_aside) {
                 stats.list_writes += 1;
@@ -380,9 +381,10 @@ impl Fan {
         };
         let queued = |hash| scheduler.queued_bytes(hash);
         let slice = removal.advance(list, self.params.afan.mtu_bytes, &queued, &mut out);
-        match cleans_up {
-            true => stats.clean_up_reads += slice.reads,
-            false => stats.list_reads += slice.reads,
+        if cleans_up {
+            stats.clean_up_reads += slice.reads
+        } else {
+            stats.list_reads += slice.reads
         }
         slice
     }

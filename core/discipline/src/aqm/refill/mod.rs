@@ -62,9 +62,10 @@ enum Try {
 impl State {
     /// The current probability rho_b.
     fn base(&self, params: &Params, now: Instant) -> f64 {
-        match now < self.expires {
-            true => params.probability,
-            false => 0.0,
+        if now < self.expires {
+            params.probability
+        } else {
+            0.0
         }
     }
 
@@ -282,9 +283,10 @@ impl Discipline for Refill {
             }
         }
         let packet = self.queue.pop()?;
-        self.state.count = match self.state.base(&self.params, cx.now) > 0.0 {
-            true => self.state.count.saturating_add(1),
-            false => 0,
+        self.state.count = if self.state.base(&self.params, cx.now) > 0.0 {
+            self.state.count.saturating_add(1)
+        } else {
+            0
         };
         Some(packet)
     }
@@ -602,14 +604,16 @@ mod tests {
 
     impl Slow {
         fn rho_a(&self, now: Instant) -> f64 {
-            let rho_b = match now.since(self.set) < self.params.lifetime {
-                true => self.params.probability,
-                false => 0.0,
+            let rho_b = if now.since(self.set) < self.params.lifetime {
+                self.params.probability
+            } else {
+                0.0
             };
             let left = 1.0 - self.n as f64 * rho_b;
-            match left > 0.0 {
-                true => (rho_b / left).min(1.0),
-                false => 1.0,
+            if left > 0.0 {
+                (rho_b / left).min(1.0)
+            } else {
+                1.0
             }
         }
 

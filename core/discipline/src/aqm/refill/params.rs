@@ -131,9 +131,10 @@ impl Params {
 
     /// rho_a, from rho_b (`base`) and the number of packets that have passed.
     pub(super) fn spread(&self, base: f64, count: u64) -> f64 {
-        match self.wait {
-            true => spread_waiting(base, count),
-            false => spread(base, count),
+        if self.wait {
+            spread_waiting(base, count)
+        } else {
+            spread(base, count)
         }
     }
 }

@@ -107,9 +107,10 @@ impl Hosts {
     pub(super) fn count(&mut self, place: u16, more: bool) {
         let most = self.bulk.len() as u16;
         let bulk = &mut self.bulk[usize::from(place)];
-        *bulk = match more {
-            true => (*bulk + 1).min(most),
-            false => bulk.saturating_sub(1),
+        *bulk = if more {
+            (*bulk + 1).min(most)
+        } else {
+            bulk.saturating_sub(1)
         };
     }
 

@@ -145,18 +145,20 @@ impl Turns {
     ) -> Option<usize> {
         let mut turned = 0;
         loop {
-            let first = match std::mem::take(decay) {
-                true => [DECAYING, NEW, OLD],
-                false => [NEW, OLD, DECAYING],
+            let first = if std::mem::take(decay) {
+                [DECAYING, NEW, OLD]
+            } else {
+                [NEW, OLD, DECAYING]
             };
             let at = first.iter().find_map(|list| self.lists.bottom(*list))?;
             if self.flows[at].deficit > 0 {
                 return Some(at);
             }
             if self.flows[at].set == Set::Sparse {
-                let set = match is_empty(at) {
-                    true => Set::SparseWaiting,
-                    false => Set::Bulk,
+                let set = if is_empty(at) {
+                    Set::SparseWaiting
+                } else {
+                    Set::Bulk
                 };
                 self.put_in(at, set);
             }
@@ -177,15 +179,12 @@ impl Turns {
 
     /// Handles a flow that was found empty at its turn; `rests` is whether its AQM is at rest.
     pub(super) fn leave(&mut self, at: usize, rests: bool) {
-        match rests {
-            true => {
-                self.lists.take(at);
-                self.put_in(at, Set::None);
-            }
-            false => {
-                self.lists.raise(at, DECAYING);
-                self.put_in(at, Set::Decaying);
-            }
+        if rests {
+            self.lists.take(at);
+            self.put_in(at, Set::None);
+        } else {
+            self.lists.raise(at, DECAYING);
+            self.put_in(at, Set::Decaying);
         }
     }
 

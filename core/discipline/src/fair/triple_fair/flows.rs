@@ -129,9 +129,10 @@ impl Flows {
             if old != 0 {
                 return Some(64 * word + old.trailing_zeros() as usize);
             }
-            match step < 2 * WORDS {
-                true => self.recent[word] &= self.familiar[word],
-                false => self.familiar[word] &= std::mem::take(&mut self.recent[word]),
+            if step < 2 * WORDS {
+                self.recent[word] &= self.familiar[word]
+            } else {
+                self.familiar[word] &= std::mem::take(&mut self.recent[word])
             }
             self.hand = (word + 1) % WORDS;
         }

@@ -101,9 +101,10 @@ impl Host {
         let (trusted, strangers) = (u64::from(self.trusted), u64::from(self.strangers));
         let more = u64::from(comes) * ONE;
         let load = (trusted + strangers.min(STRANGERS * ONE) + more).max(ONE);
-        match for_trusted {
-            true => load,
-            false => load * (strangers / STRANGERS).max(ONE) / ONE,
+        if for_trusted {
+            load
+        } else {
+            load * (strangers / STRANGERS).max(ONE) / ONE
         }
     }
 

@@ -232,9 +232,10 @@ impl TripleFair {
             queue.was_late = true;
             *law = Law::new(least);
         }
-        let target = match is_flow {
-            true => law.target.max(share::part(TARGET_TOGETHER, self.busy)),
-            false => least,
+        let target = if is_flow {
+            law.target.max(share::part(TARGET_TOGETHER, self.busy))
+        } else {
+            least
         };
         let head = self.slab.front(&queue.packets)?;
         let room = spared + FRAMES_FLOODED * self.wire_max;

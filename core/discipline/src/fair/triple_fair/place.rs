@@ -51,9 +51,10 @@ impl TripleFair {
         if self.is_overrun(hosts) {
             return None;
         }
-        let crowd = match self.is_spent(hosts) {
-            true => Some((0, hosts[0])),
-            false => self.crowding(known),
+        let crowd = if self.is_spent(hosts) {
+            Some((0, hosts[0]))
+        } else {
+            self.crowding(known)
         };
         let at = match crowd {
             Some((end, host)) => self.share(end, host),
@@ -95,9 +96,10 @@ impl TripleFair {
             let load = destination.price(is_trusted, false);
             self.queues[at].mix(load, packet.bytes());
         }
-        match at < FIRST_BIN {
-            true => self.stats.shared += 1,
-            false => self.stats.bins += 1,
+        if at < FIRST_BIN {
+            self.stats.shared += 1
+        } else {
+            self.stats.bins += 1
         }
         at
     }
@@ -113,9 +115,10 @@ impl TripleFair {
         let (source, destination) = (host(0), host(1));
         let queues = source.map_or(0, |host| u32::from(host.busy));
         let is_trusted = source.is_some_and(Host::is_trusted);
-        let shares = match is_trusted && self.busy_flows < TRUST_ENDS {
-            true => 0,
-            false => destination.map_or(0, |host| (host.trusted + host.strangers) / ONE as u32),
+        let shares = if is_trusted && self.busy_flows < TRUST_ENDS {
+            0
+        } else {
+            destination.map_or(0, |host| (host.trusted + host.strangers) / ONE as u32)
         };
         let active = self.ends.each_ref().map(Hosts::active);
         // In most cases without a division: whether `count` is the part, `DIVIDED / active`, or more.

@@ -60,10 +60,7 @@ impl Waits {
     /// Where a heavy queue waits.
     #[inline]
     pub(super) fn heavy(is_trusted: bool) -> Self {
-        match is_trusted {
-            true => Self::Heavy,
-            false => Self::Crowd,
-        }
+        if is_trusted { Self::Heavy } else { Self::Crowd }
     }
 
     /// Whether the queue is heavy.

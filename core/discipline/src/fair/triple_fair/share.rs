@@ -368,9 +368,10 @@ impl TripleFair {
         let price = self.price(queue);
         let load = price.source;
         // A sender that ignores drops pays at least the mean price of responsive senders.
-        let counted = match queue.is_stubborn {
-            true => bytes * self.ends[1].trusted_mean().max(load) / load,
-            false => bytes,
+        let counted = if queue.is_stubborn {
+            bytes * self.ends[1].trusted_mean().max(load) / load
+        } else {
+            bytes
         };
         let own = counted * price.flow[0];
         let (mut cost, is_small) = (own, self.is_small(at, bytes));

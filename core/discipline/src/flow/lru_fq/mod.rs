@@ -623,10 +623,7 @@ mod tests {
                 if arrival {
                     let (id, hits) = (rig.next_id(), gauge(&fq, "to_hit"));
                     rig.offer(&mut fq, flow, bytes);
-                    let (queue, weight) = match gauge(&fq, "to_hit") > hits {
-                        true => (HIT, weights.0),
-                        false => (MISS, weights.1),
-                    };
+                    let (queue, weight) = if gauge(&fq, "to_hit") > hits { (HIT, weights.0) } else { (MISS, weights.1) };
                     reference.enqueue(queue, weight.into(), id, bytes.into());
                 } else {
                     match rig.take(&mut fq) {

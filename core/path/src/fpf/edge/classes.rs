@@ -258,9 +258,10 @@ impl Classes {
         let row = self.rules.name(found).0;
         let flow = self.flows[row as usize];
         let state = self.states.get(usize::from(flow.state))?;
-        match flow.generation >= state.changed && state.class.is_some() {
-            true => Some(flow.is_watched),
-            false => self.renew_changed(row, flow, now),
+        if flow.generation >= state.changed && state.class.is_some() {
+            Some(flow.is_watched)
+        } else {
+            self.renew_changed(row, flow, now)
         }
     }
 

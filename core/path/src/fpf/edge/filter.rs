@@ -197,15 +197,16 @@ impl RawFilter {
                 "from 0x0600 to 0xffff, and neither IP (use the version instead) nor a VLAN tag";
             return Err(wrong("ethertype", shown, permitted));
         }
-        match *self == alone {
-            true => Ok(Filter {
+        if *self == alone {
+            Ok(Filter {
                 family: Family::Link,
                 least: of_ethertype(code),
                 last_ports: [0; 2],
                 prefix_lens: [0; 2],
                 protocol: None,
-            }),
-            false => Err(wrong("ethertype", shown, "absent if there are IP fields")),
+            })
+        } else {
+            Err(wrong("ethertype", shown, "absent if there are IP fields"))
         }
     }
 }
@@ -225,9 +226,10 @@ impl Filter {
         Self {
             family: key.family,
             least: if has_ports { *key } else { without_ports },
-            last_ports: match has_ports {
-                true => [key.source_port, key.destination_port],
-                false => [u16::MAX; 2],
+            last_ports: if has_ports {
+                [key.source_port, key.destination_port]
+            } else {
+                [u16::MAX; 2]
             },
             prefix_lens: [bits; 2],
             protocol: Some(key.protocol),
@@ -238,9 +240,10 @@ impl Filter {
     pub fn flow(&self) -> Option<FlowKey> {
         let key = &self.least;
         let (protocol, bits) = (self.protocol?, address_bits(self.family));
-        let one_flow = match Protocol::from(protocol).has_ports() {
-            true => self.last_ports == [key.source_port, key.destination_port],
-            false => true,
+        let one_flow = if Protocol::from(protocol).has_ports() {
+            self.last_ports == [key.source_port, key.destination_port]
+        } else {
+            true
         };
         (self.prefix_lens == [bits; 2] && one_flow).then_some(*key)
     }

@@ -119,12 +119,11 @@ impl Implicit {
             hash: subject.hash,
             at,
         };
-        match self.copies.push(copy, transport) {
-            true => {
-                self.seen.copied(place);
-                self.copied += 1;
-            }
-            false => self.lost += 1,
+        if self.copies.push(copy, transport) {
+            self.seen.copied(place);
+            self.copied += 1;
+        } else {
+            self.lost += 1
         }
     }
 

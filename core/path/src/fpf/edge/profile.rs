@@ -98,9 +98,10 @@ impl Shape {
     /// A queue of at most `limit` packets that sends at `rate`.
     pub fn new(rate: Rate, limit: usize) -> Result<Self, ProfileError> {
         check(rate)?;
-        match (1..=WAITING_MAX).contains(&limit) {
-            true => Ok(Self { rate, limit }),
-            false => Err(ProfileError::Waiting(limit)),
+        if (1..=WAITING_MAX).contains(&limit) {
+            Ok(Self { rate, limit })
+        } else {
+            Err(ProfileError::Waiting(limit))
         }
     }
 
@@ -116,9 +117,10 @@ impl Shape {
 }
 
 fn check(rate: Rate) -> Result<(), ProfileError> {
-    match rate == Rate::from_bps(0) || rate > Rate::PARAMETER_MAX {
-        true => Err(ProfileError::Rate(rate)),
-        false => Ok(()),
+    if rate == Rate::from_bps(0) || rate > Rate::PARAMETER_MAX {
+        Err(ProfileError::Rate(rate))
+    } else {
+        Ok(())
     }
 }
 

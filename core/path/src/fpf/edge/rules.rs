@@ -203,9 +203,10 @@ impl Rules {
 
     /// The rule for a packet.
     pub fn find(&self, subject: &Subject<'_>) -> Option<Found> {
-        let of_flow = match subject.is_of_one_flow() {
-            true => self.first(subject.hash, subject.key, ONE_FLOW),
-            false => None,
+        let of_flow = if subject.is_of_one_flow() {
+            self.first(subject.hash, subject.key, ONE_FLOW)
+        } else {
+            None
         };
         self.outranked(of_flow, subject)
     }

@@ -88,8 +88,9 @@ pub(super) fn packets() -> impl Strategy<Value = (FlowKey, bool, u16)> {
 }
 
 fn address_of(v4: bool, n: u8) -> IpAddr {
-    match v4 {
-        true => [10 + 128 * (n & 1), 0, 0, n].into(),
-        false => [n; 16].into(),
+    if v4 {
+        [10 + 128 * (n & 1), 0, 0, n].into()
+    } else {
+        [n; 16].into()
     }
 }

@@ -96,16 +96,13 @@ impl<P> Shapers<P> {
         }
         queue.books.received.count(bytes);
         let is_full = queue.packets.len() >= shape.limit();
-        let refused = match is_full {
-            true => {
-                queue.books.dropped.count(bytes);
-                Err(packet)
-            }
-            false => {
-                queue.books.waiting.count(bytes);
-                queue.packets.push_back((packet, bytes, now));
-                Ok(())
-            }
+        let refused = if is_full {
+            queue.books.dropped.count(bytes);
+            Err(packet)
+        } else {
+            queue.books.waiting.count(bytes);
+            queue.packets.push_back((packet, bytes, now));
+            Ok(())
         };
         let after = queue.due();
         self.reschedule(row, before, after);

@@ -61,9 +61,10 @@ pub fn fit(headers: &Headers, mtu: u32, header_len: usize) -> Fit {
         return Fit::Whole;
     }
     let mtu = payload_mtu(headers.family, mtu, header_len);
-    match headers.dont_fragment {
-        true => Fit::TooBig { mtu },
-        false => Fit::Fragments(mtu),
+    if headers.dont_fragment {
+        Fit::TooBig { mtu }
+    } else {
+        Fit::Fragments(mtu)
     }
 }
 
@@ -141,9 +142,10 @@ mod tests {
     /// A SYN with these options; etherparse writes its checksum.
     fn syn(v4: bool, options: &[Option]) -> Vec<u8> {
         let ethernet = PacketBuilder::ethernet2([2; 6], [4; 6]);
-        let ip = match v4 {
-            true => ethernet.ipv4([10, 0, 0, 1], [192, 0, 2, 1], 9),
-            false => ethernet.ipv6([0x20; 16], [0x21; 16], 9),
+        let ip = if v4 {
+            ethernet.ipv4([10, 0, 0, 1], [192, 0, 2, 1], 9)
+        } else {
+            ethernet.ipv6([0x20; 16], [0x21; 16], 9)
         };
         let mut frame = Vec::new();
         ip.tcp(5000, 80, 77, 64000)

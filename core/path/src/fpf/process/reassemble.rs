@@ -93,9 +93,10 @@ impl Partial {
         }
         bytes.copy_from_slice(payload);
         self.parts.insert(place, (start, end));
-        match self.received() == self.bytes.len() {
-            true => Added::Completes,
-            false => Added::Waits,
+        if self.received() == self.bytes.len() {
+            Added::Completes
+        } else {
+            Added::Waits
         }
     }
 
@@ -168,9 +169,10 @@ impl Reassembler {
     fn oldest_for(&self, from: u16) -> usize {
         let own = |packet: &Partial| packet.from == from;
         let count = self.packets.iter().filter(|packet| own(packet)).count();
-        match count >= PACKETS_MAX / 2 {
-            true => self.packets.iter().position(own).unwrap_or(0),
-            false => 0,
+        if count >= PACKETS_MAX / 2 {
+            self.packets.iter().position(own).unwrap_or(0)
+        } else {
+            0
         }
     }
 

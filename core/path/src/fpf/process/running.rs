@@ -52,9 +52,10 @@ impl Running {
                 packets.push((leaf, start..bytes.len()));
             }
         })?;
-        match packets.is_empty() {
-            true => Err(Reason::FpfProcessed),
-            false => Ok(()),
+        if packets.is_empty() {
+            Err(Reason::FpfProcessed)
+        } else {
+            Ok(())
         }
     }
 

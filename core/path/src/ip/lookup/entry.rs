@@ -114,9 +114,10 @@ impl Entry {
     /// The value of a leaf; [`Leaf::NONE`] for a child.
     #[inline(always)]
     pub(super) fn value(self) -> Leaf {
-        match self.is_child() {
-            true => Leaf::NONE,
-            false => Leaf(self.0),
+        if self.is_child() {
+            Leaf::NONE
+        } else {
+            Leaf(self.0)
         }
     }
 }

@@ -90,9 +90,10 @@ impl<A: Address> Trie<A> {
             (value, entry) = self.pass_node(entry, value, address.byte(depth));
             depth += STRIDE;
         }
-        match entry.is_bucket() {
-            true => self.search_bucket(entry, value, address, depth),
-            false => value,
+        if entry.is_bucket() {
+            self.search_bucket(entry, value, address, depth)
+        } else {
+            value
         }
     }
 

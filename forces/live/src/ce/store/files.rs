@@ -258,12 +258,15 @@ fn convert(old: &Path, new: &Path) -> String {
 /// Resolves symbolic links, so that the links remain links.
 fn resolved(path: &Path) -> io::Result<PathBuf> {
     match fs::canonicalize(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => match path.is_symlink() {
-            true => Err(io::Error::other(
-                "it is a symbolic link to a file that does not exist",
-            )),
-            false => Ok(path.to_owned()),
-        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if path.is_symlink() {
+                Err(io::Error::other(
+                    "it is a symbolic link to a file that does not exist",
+                ))
+            } else {
+                Ok(path.to_owned())
+            }
+        }
         resolved => resolved,
     }
 }

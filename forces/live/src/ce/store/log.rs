@@ -135,9 +135,10 @@ fn change(line: &[u8], number: u64) -> Option<Vec<Entry>> {
 fn line(text: serde_json::Result<String>) -> io::Result<Vec<u8>> {
     let text = text?;
     let line = format!("{:08x} {text}\n", CRC.checksum(text.as_bytes())).into_bytes();
-    match line.len() as u64 <= LINE_BYTES_MAX {
-        true => Ok(line),
-        false => Err(io::Error::other("the change is too large; split it")),
+    if line.len() as u64 <= LINE_BYTES_MAX {
+        Ok(line)
+    } else {
+        Err(io::Error::other("the change is too large; split it"))
     }
 }
 

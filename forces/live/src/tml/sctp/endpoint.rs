@@ -298,9 +298,10 @@ impl Endpoint {
     /// Creates an association on which both sides have agreed.
     fn establish(&mut self, now: Instant, path: Path, channel: Channel, contract: Contract) {
         let association = Association::new(now, self.settings.epoch, channel, &path, contract);
-        let joined = match self.deaf {
-            true => None,
-            false => self.links.join(now, channel, path),
+        let joined = if self.deaf {
+            None
+        } else {
+            self.links.join(now, channel, path)
         };
         let (Some(association), Some(joined)) = (association, joined) else {
             self.refused.links += 1;

@@ -28,9 +28,10 @@ const GREETING_INTERVAL: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(10);
 
 fn bytes_max(is_sealed: bool) -> usize {
-    match is_sealed {
-        true => SEALED_BYTES_MAX,
-        false => MESSAGE_BYTES_MAX,
+    if is_sealed {
+        SEALED_BYTES_MAX
+    } else {
+        MESSAGE_BYTES_MAX
     }
 }
 
@@ -151,9 +152,10 @@ enum Place {
 
 impl Place {
     fn of(datagram: &[u8], from: SocketAddr, is_sealed: bool) -> Option<Self> {
-        match is_sealed {
-            true => session_of(datagram).map(Self::Session),
-            false => Some(Self::Address(from)),
+        if is_sealed {
+            session_of(datagram).map(Self::Session)
+        } else {
+            Some(Self::Address(from))
         }
     }
 }

@@ -292,10 +292,7 @@ mod tests {
             let mut window = Window::default();
             let (mut seen, mut highest) = (BTreeSet::new(), 0_u64);
             for (step, forward) in steps {
-                let number = match forward {
-                    true => highest + step,
-                    false => highest.saturating_sub(step),
-                };
+                let number = if forward { highest + step } else { highest.saturating_sub(step) };
                 let expected = number > 0 && !seen.contains(&number) && number + WINDOW > highest;
                 prop_assert_eq!(window.permits(number), expected, "{} of {}", number, highest);
                 if expected {

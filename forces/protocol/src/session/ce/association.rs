@@ -81,15 +81,12 @@ impl Association {
     }
 
     pub(super) fn is_silent(&self, now: Instant) -> bool {
-        match self.heartbeats.fe_sends {
-            true => {
-                let span = self.heartbeats.fe_interval.times(HEARTBEATS_MISSED_MAX);
-                now >= self.heard + span
-            }
-            false => {
-                let asked_enough = self.unanswered >= HEARTBEATS_MISSED_MAX;
-                asked_enough && now >= self.quiet_since() + self.interval()
-            }
+        if self.heartbeats.fe_sends {
+            let span = self.heartbeats.fe_interval.times(HEARTBEATS_MISSED_MAX);
+            now >= self.heard + span
+        } else {
+            let asked_enough = self.unanswered >= HEARTBEATS_MISSED_MAX;
+            asked_enough && now >= self.quiet_since() + self.interval()
         }
     }
 
@@ -113,9 +110,10 @@ impl Association {
 
     /// When the next work for this FE is due.
     pub(super) fn deadline(&self) -> Instant {
-        let mut at = match self.heartbeats.fe_sends {
-            true => self.heard + self.heartbeats.fe_interval.times(HEARTBEATS_MISSED_MAX),
-            false => self.quiet_since() + self.interval(),
+        let mut at = if self.heartbeats.fe_sends {
+            self.heard + self.heartbeats.fe_interval.times(HEARTBEATS_MISSED_MAX)
+        } else {
+            self.quiet_since() + self.interval()
         };
         if self.heartbeats.ce_sends {
             at = at.min(self.sent + self.interval());

@@ -110,9 +110,10 @@ impl Ce {
     /// Checks that the request queue of the FE is not full.
     pub(super) fn check_room(&self, fe: Id) -> Result<(), RequestError> {
         let association = self.fes.get(&fe).ok_or(RequestError::Unassociated(fe))?;
-        match association.requests.waiting() < self.params.requests_max {
-            true => Ok(()),
-            false => Err(RequestError::Full(fe)),
+        if association.requests.waiting() < self.params.requests_max {
+            Ok(())
+        } else {
+            Err(RequestError::Full(fe))
         }
     }
 
@@ -181,9 +182,10 @@ impl Ce {
 
     pub(super) fn send_if_room(&mut self, now: Instant, fe: Id, message: &Message) {
         let link = self.fes.get(&fe).and_then(|fe| self.links.get(&fe.link));
-        match link.is_some_and(|link| link.out.has_room()) {
-            true => self.send(now, fe, message),
-            false => self.drops.count(Dropped::Full),
+        if link.is_some_and(|link| link.out.has_room()) {
+            self.send(now, fe, message)
+        } else {
+            self.drops.count(Dropped::Full)
         }
     }
 

@@ -70,21 +70,18 @@ impl Requests {
             return None;
         }
         let request = self.waiting.pop_front()?;
-        match request.is_answered {
-            true => {
-                let (kind, deadline, owner) = (request.kind, request.deadline, request.owner);
-                self.open.insert(
-                    request.id,
-                    Open {
-                        kind,
-                        deadline,
-                        owner,
-                    },
-                );
-            }
-            false => {
-                self.deadlines.remove(&(request.deadline, request.id));
-            }
+        if request.is_answered {
+            let (kind, deadline, owner) = (request.kind, request.deadline, request.owner);
+            self.open.insert(
+                request.id,
+                Open {
+                    kind,
+                    deadline,
+                    owner,
+                },
+            );
+        } else {
+            self.deadlines.remove(&(request.deadline, request.id));
         }
         Some((request.kind, request.message))
     }

@@ -82,10 +82,13 @@ impl Participant {
             };
         }
         match (flags.phase, commits, completes) {
-            (Phase::Abort, true, _) if alone => match self.end() {
-                true => Verdict::Abort,
-                false => Verdict::Nothing,
-            },
+            (Phase::Abort, true, _) if alone => {
+                if self.end() {
+                    Verdict::Abort
+                } else {
+                    Verdict::Nothing
+                }
+            }
             (Phase::End, true, _) if alone => self.commit(),
             (Phase::End, _, true) if alone && self.progress == Progress::Committed => {
                 self.end();

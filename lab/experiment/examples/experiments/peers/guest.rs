@@ -78,9 +78,10 @@ impl Guest {
         let root = folder.join("root");
         let folders = ["bin", "dev", "modules", "proc", "run", "sys"];
         let mut folders = folders.iter().map(|name| root.join(name));
-        let removed = match root.exists() {
-            true => fs::remove_dir_all(&root),
-            false => Ok(()),
+        let removed = if root.exists() {
+            fs::remove_dir_all(&root)
+        } else {
+            Ok(())
         };
         removed
             .and_then(|()| folders.try_for_each(fs::create_dir_all))

@@ -192,9 +192,10 @@ impl Checks {
         };
         self.add("the router shut down cleanly", ended.is_ok(), seen);
         let left = tables(&host)?;
-        let seen = match left.is_empty() {
-            true => "no tables left".to_owned(),
-            false => left.clone(),
+        let seen = if left.is_empty() {
+            "no tables left".to_owned()
+        } else {
+            left.clone()
         };
         self.add(
             "the router's kernel tables were deleted",
@@ -210,12 +211,13 @@ fn tables(host: &Namespace) -> Result<String, Error> {
     let list = || Command::new("nft").args(["list", "tables"]).output();
     let output = host.enter(list).and_then(|output| output);
     let output = output.map_err(Error::io("cannot run nft (Debian package nftables)"))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
-        false => Err(Error::Program {
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    } else {
+        Err(Error::Program {
             what: "nft".to_owned(),
             output: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-        }),
+        })
     }
 }
 

@@ -87,9 +87,10 @@ impl Routes {
         for _ in 0..random.random_range(1..=CHANGED_MAX) {
             let network = random.random_range(0..number);
             let present = &mut self.present[network as usize];
-            let (verb, what) = match *present {
-                true => ("del", "routes deleted"),
-                false => ("add", "routes added"),
+            let (verb, what) = if *present {
+                ("del", "routes deleted")
+            } else {
+                ("add", "routes added")
             };
             *present = !*present;
             *done.entry(what.to_owned()).or_default() += 1;

@@ -133,9 +133,10 @@ impl Scenario {
                 "gre" => Medium::Gre,
                 _ => Medium::Ethernet,
             },
-            reverse_discipline: match is_same {
-                true => discipline.clone(),
-                false => Discipline::check(&section, &REVERSE_DISCIPLINE)?,
+            reverse_discipline: if is_same {
+                discipline.clone()
+            } else {
+                Discipline::check(&section, &REVERSE_DISCIPLINE)?
             },
             discipline,
         };

@@ -292,9 +292,10 @@ impl Past {
 
     /// A reader of the events that match `want`.
     pub(super) fn follower(&self, want: &Want, latest: Option<&Sample>) -> Follower {
-        Follower(match *want == Want::default() {
-            true => Source::Past(self.first + self.events.len() as u64),
-            false => Source::Own(Tracker::of(want, &self.tracker, latest), self.samples),
+        Follower(if *want == Want::default() {
+            Source::Past(self.first + self.events.len() as u64)
+        } else {
+            Source::Own(Tracker::of(want, &self.tracker, latest), self.samples)
         })
     }
 

@@ -64,13 +64,16 @@ fn policy(payload: &[u8]) -> Option<Finding> {
     }
     let is_v6 = libc::c_int::from(u16_at(info, 40)?) == libc::AF_INET6;
     let (to_len, from_len) = (info[42], info[43]);
-    let address = |at: usize| match is_v6 {
-        true => info[at..]
-            .first_chunk::<16>()
-            .map(|b| Ipv6Addr::from(*b).to_string()),
-        false => info[at..]
-            .first_chunk::<4>()
-            .map(|b| Ipv4Addr::from(*b).to_string()),
+    let address = |at: usize| {
+        if is_v6 {
+            info[at..]
+                .first_chunk::<16>()
+                .map(|b| Ipv6Addr::from(*b).to_string())
+        } else {
+            info[at..]
+                .first_chunk::<4>()
+                .map(|b| Ipv4Addr::from(*b).to_string())
+        }
     };
     let (to, from) = (address(0)?, address(16)?);
     let does = if encrypts { "encrypts" } else { "blocks" };

@@ -78,9 +78,12 @@ pub(super) fn spare_past(state: &TableState, scope: &Scope, found: &[Finding]) -
 
 /// Findings that [`Tables`] do not contain: routes that are not followed, path MTUs.
 pub fn unfollowed(state: &TableState) -> Vec<Finding> {
-    let route = |route: &Unfollowed| match is_default(&route.prefix) {
-        true => Finding::new(&UNFOLLOWED_DEFAULT, route.to_string()),
-        false => Finding::new(&UNFOLLOWED_ROUTE, route.to_string()),
+    let route = |route: &Unfollowed| {
+        if is_default(&route.prefix) {
+            Finding::new(&UNFOLLOWED_DEFAULT, route.to_string())
+        } else {
+            Finding::new(&UNFOLLOWED_ROUTE, route.to_string())
+        }
     };
     let path_mtu = || Finding::new(&PATH_MTU, "net.ipv4.ip_forward_use_pmtu");
     let routes = state.unfollowed().map(route);

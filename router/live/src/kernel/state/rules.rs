@@ -242,13 +242,14 @@ fn table_name(number: u32) -> String {
 }
 
 fn prefix(value: &[u8], len: u8, is_v6: bool) -> String {
-    let address = match is_v6 {
-        true => value
+    let address = if is_v6 {
+        value
             .first_chunk::<16>()
-            .map(|b| Ipv6Addr::from(*b).to_string()),
-        false => value
+            .map(|b| Ipv6Addr::from(*b).to_string())
+    } else {
+        value
             .first_chunk::<4>()
-            .map(|b| Ipv4Addr::from(*b).to_string()),
+            .map(|b| Ipv4Addr::from(*b).to_string())
     };
     format!("{}/{len}", address.unwrap_or_default())
 }

@@ -27,9 +27,10 @@ impl Mechanism for Efmp {
 
     fn on(&mut self, event: Event, now: Instant, rules: &Rules) -> Action {
         match event {
-            Event::NewFlow { due: true, .. } => Action::Remove(match rules.removes_most_active {
-                true => Removal::most_active(1).set_aside(),
-                false => Removal::oldest(now).set_aside(),
+            Event::NewFlow { due: true, .. } => Action::Remove(if rules.removes_most_active {
+                Removal::most_active(1).set_aside()
+            } else {
+                Removal::oldest(now).set_aside()
             }),
             Event::Estimate(Estimate::Clear) => Action::Restore,
             _ => Action::Nothing,

@@ -202,9 +202,10 @@ fn fetch(mut stream: TcpStream, bytes: u64, shared: &Shared) -> io::Result<Outco
         }
     }
     let good = head.starts_with(b"HTTP/1.") && head.get(8..12) == Some(b" 200");
-    Ok(match good && body == Some(bytes) {
-        true => Outcome::Finished,
-        false => Outcome::Wrong,
+    Ok(if good && body == Some(bytes) {
+        Outcome::Finished
+    } else {
+        Outcome::Wrong
     })
 }
 
