@@ -247,7 +247,7 @@ mod tests {
         let cases: [(&[(&str, &str)], &str); 5] = [
             (&[("port", "wan")], "remote.wan.fe: there is no FE ``"),
             (&[("fe", "edge2"), ("port", "wan")], "did you mean `edge1`"),
-            (&[("fe", "edge1")], "remote.wan.port: name a port"),
+            (&[("fe", "edge1")], "remote.wan.port: missing; name a port"),
             (
                 &[("fe", "edge1"), ("port", "wan"), ("addresses", "192.0.2.7")],
                 "`192.0.2.7` is not a host address with its prefix length",
@@ -277,7 +277,7 @@ mod tests {
         let faults = RemotePlan::check_all(&[plan("wan"), plan("lan")]).unwrap_err();
         assert_eq!(
             faults[0].to_string(),
-            "remote.wan.addresses: [remote.wan] has 192.0.2.7 of edge1 already"
+            "remote.wan.addresses: [remote.wan] already has 192.0.2.7 of edge1"
         );
         let faults = RemotePlan::check_all(&[plan("wan"), plan("wan")]).unwrap_err();
         assert_eq!(faults.len(), 2);

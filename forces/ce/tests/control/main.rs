@@ -230,7 +230,7 @@ fn a_transaction_over_two_fes_is_all_or_nothing() {
     let Err(Refusal::Refused(why)) = world.ask(both("8 Mbit")) else {
         panic!()
     };
-    assert!(why[0].starts_with("edge2: refuses the change"), "{why:?}");
+    assert!(why[0].starts_with("edge2: refused the change"), "{why:?}");
     for fe in ["edge1", "edge2"] {
         assert_eq!(config(&mut world, fe, "port.wan.rate"), "7 Mbit");
     }
