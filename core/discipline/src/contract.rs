@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_base::gauge::Gauge;
 use weir_base::setting::{Parameter, SettingError, Settings};
 use weir_base::{Framing, Instant, Rate, Span, Streams, Tally};
-use weir_packet::{Class, Discarded, Fates, FlowKey, KeyKind, Keys, Packet};
+use weir_packet::{Class, Discarded, DropCounters, FlowKey, KeyKind, Keys, Packet};
 
 use crate::params::Parameters;
 use crate::waiting::Waiting;
@@ -18,7 +18,7 @@ pub struct Cx<'a> {
     /// Flow keys of the held packets, and the keyed hash over them.
     pub keys: &'a Keys,
     /// The counters of dropped and marked packets.
-    pub fates: &'a mut Fates,
+    pub fates: &'a mut DropCounters,
     /// Whether the packet that [`Discipline::dequeue`] returned belongs to a flow that demands more than its share, and
     /// so causes its own delay. A discipline that cannot tell leaves this field unchanged: all its packets then count
     /// as light.

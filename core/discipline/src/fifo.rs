@@ -157,12 +157,12 @@ mod tests {
     use super::*;
     use crate::contract::Ready;
     use crate::rig::built;
-    use weir_packet::{Fates, Keys, Slot};
+    use weir_packet::{DropCounters, Keys, Slot};
 
     #[test]
     fn a_full_queue_drops_the_arrival() {
         let keys = Keys::new(3, (1, 2));
-        let mut fates = Fates::default();
+        let mut fates = DropCounters::default();
         let mut cx = Cx {
             now: Instant::ZERO,
             keys: &keys,

@@ -4,7 +4,7 @@
 //! After each call, debug builds check that the counters balance, in packets and in bytes.
 
 use weir_base::{Framing, Instant, Rate, Streams, Tally};
-use weir_packet::{Class, Fates, Packet, Reason};
+use weir_packet::{Class, DropCounters, Packet, Reason};
 
 use crate::contract::{Admission, Configured, Cx, Discipline, FlowReport, Ready};
 use crate::fifo::Fifo;
@@ -238,7 +238,7 @@ impl Metered {
     }
 
     /// Drops all held packets, because the port is removed.
-    pub fn shut_down(&mut self, fates: &mut Fates, reason: Reason) {
+    pub fn shut_down(&mut self, fates: &mut DropCounters, reason: Reason) {
         let dropped = &mut self.ledger.dropped;
         each!(&mut self.inner, d => d.drain(&mut |packet| {
             dropped.count(packet.bytes());

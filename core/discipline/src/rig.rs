@@ -2,7 +2,7 @@
 
 use weir_base::setting::{Scalar, SettingError, Settings};
 use weir_base::{Instant, Streams};
-use weir_packet::{Ecn, Fates, FlowKey, Keys, Packet, Slot};
+use weir_packet::{DropCounters, Ecn, FlowKey, Keys, Packet, Slot};
 
 use crate::contract::{Admission, Configured, Cx, Discipline, Ready};
 use crate::params::Parameters;
@@ -12,7 +12,7 @@ pub(crate) struct Rig {
     pub(crate) now: Instant,
     pub(crate) ecn: Ecn,
     pub(crate) keys: Keys,
-    pub(crate) fates: Fates,
+    pub(crate) fates: DropCounters,
     id: u64,
 }
 
@@ -27,7 +27,7 @@ impl Rig {
             now: Instant::ZERO,
             ecn: Ecn::NotCapable,
             keys,
-            fates: Fates::default(),
+            fates: DropCounters::default(),
             id: 0,
         }
     }

@@ -6,11 +6,11 @@ use allocation_counter::{AllocationInfo, measure};
 use weir_base::setting::Scalar;
 use weir_base::{Instant, Span, Streams};
 use weir_discipline::{Cx, Discipline, Spec, manuals};
-use weir_packet::{Fates, FlowKey, Keys, Packet, Slot};
+use weir_packet::{DropCounters, FlowKey, Keys, Packet, Slot};
 
 const PACKETS: u64 = 50_000;
 
-fn run(discipline: &mut dyn Discipline, keys: &mut Keys, fates: &mut Fates, packets: u64) {
+fn run(discipline: &mut dyn Discipline, keys: &mut Keys, fates: &mut DropCounters, packets: u64) {
     let mut now = Instant::ZERO;
     for id in 0..packets {
         now += Span::from_nanos(id * 7919 % 20_000);
@@ -52,7 +52,7 @@ fn memory_is_fixed_and_known() {
         let spec = Spec::check(manual.name, given).unwrap();
         let streams = Streams::new(1);
         let mut keys = Keys::new(64, (1, 2));
-        let mut fates = Fates::default();
+        let mut fates = DropCounters::default();
         let mut first = spec.build(Instant::ZERO, &streams);
         run(first.as_mut(), &mut keys, &mut fates, PACKETS); // so that `fates` has grown
 
@@ -70,7 +70,7 @@ fn memory_is_fixed_and_known() {
             bytes += more.bytes_current;
         }
         assert_eq!(bytes, fixed, "{name}");
-        let quiet = |discipline: &mut dyn Discipline, keys: &mut Keys, fates: &mut Fates| {
+        let quiet = |discipline: &mut dyn Discipline, keys: &mut Keys, fates: &mut DropCounters| {
             let taken = measure(|| run(discipline, keys, fates, PACKETS));
             assert_eq!(taken, AllocationInfo::default(), "{name} allocates");
         };

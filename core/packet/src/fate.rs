@@ -1,6 +1,6 @@
 //! The fates of packets: drops and marks, and the counters for them.
 //!
-//! Only [`Fates::discard`] creates a [`Discarded`]: a stage that must return a [`Discarded`] cannot forget to count.
+//! Only [`DropCounters::discard`] creates a [`Discarded`]: a stage that must return a [`Discarded`] cannot forget to count.
 
 use weir_base::{Instant, Tally};
 
@@ -36,7 +36,7 @@ pub enum Direction {
     Outbound,
 }
 
-/// Proof that a packet was dropped and counted; only [`Fates::discard`] creates one.
+/// Proof that a packet was dropped and counted; only [`DropCounters::discard`] creates one.
 #[derive(Debug, PartialEq, Eq)]
 #[allow(clippy::manual_non_exhaustive)] // the private field forbids making one within this crate too
 pub struct Discarded {
@@ -49,7 +49,7 @@ pub struct Discarded {
 
 /// The counters of dropped and marked packets.
 #[derive(Debug)]
-pub struct Fates {
+pub struct DropCounters {
     ends: [Tally; Reason::COUNT],
     all: Tally,
     marks: Tally,
@@ -69,7 +69,7 @@ pub struct Freed {
     pub since: Instant,
 }
 
-impl Default for Fates {
+impl Default for DropCounters {
     fn default() -> Self {
         Self {
             ends: [Tally::ZERO; Reason::COUNT],
@@ -80,7 +80,7 @@ impl Default for Fates {
     }
 }
 
-impl Fates {
+impl DropCounters {
     /// Drops a packet. Its slot goes back to the pool at the next [`Self::freed`].
     pub fn discard(&mut self, packet: Packet, reason: Reason) -> Discarded {
         let bytes = packet.bytes();
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_discard_is_counted_and_frees_the_slot() {
-        let mut fates = Fates::default();
+        let mut fates = DropCounters::default();
         let packet = Packet::new(0, Slot(7), 100, Instant::ZERO);
         let discarded = fates.discard(packet, Reason::QueueFull);
         assert_eq!(discarded.bytes, 100);
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn only_ecn_capable_packets_are_marked() {
-        let mut fates = Fates::default();
+        let mut fates = DropCounters::default();
         let mut packet = Packet::new(0, Slot(0), 100, Instant::ZERO);
         assert!(!fates.mark(&mut packet, MarkReason::Congestion));
         packet.ecn = Ecn::Capable0;

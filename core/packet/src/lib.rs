@@ -16,7 +16,7 @@ pub mod reason;
 mod remedy;
 mod sip;
 
-pub use fate::{Direction, Discarded, Fate, Fates, Freed, MarkReason};
+pub use fate::{Direction, Discarded, DropCounters, Fate, Freed, MarkReason};
 pub use key::{Family, FlowKey, KeyKind, Keys, Shared};
 pub use packet::{Class, Ecn, Packet, Queue, Slot};
 pub use pool::Pool;

@@ -57,9 +57,9 @@ impl Ecn {
 /// A packet that the router holds: move-only, one cache line at most.
 ///
 /// The bytes (or, in sim, the segment) and the parsed flow key are in the pool at `slot`. A packet ends in exactly one
-/// of two ways: a port sends it, or [`Fates::discard`] takes it together with the reason.
+/// of two ways: a port sends it, or [`DropCounters::discard`] takes it together with the reason.
 ///
-/// [`Fates::discard`]: crate::Fates::discard
+/// [`DropCounters::discard`]: crate::DropCounters::discard
 #[derive(Debug, PartialEq, Eq)]
 pub struct Packet {
     /// Serial number within the habitat, for traces and for breaking ties.

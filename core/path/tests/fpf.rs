@@ -25,7 +25,7 @@ use weir_path::fpf::edge::paths::{Paths, Spread};
 use weir_path::fpf::edge::profile::{Police, Profile, Shape};
 use weir_path::fpf::edge::rule::Rule as Encapsulate;
 use weir_path::fpf::edge::setup::{Class as FlowClass, Encapsulation, NoMatch, Setup};
-use weir_path::fpf::edge::shaper::Books;
+use weir_path::fpf::edge::shaper::QueueCounters;
 use weir_path::fpf::process::{Function, Processing};
 use weir_path::fpf::{Builder, Destination, Domain, Hop, Inner, Interface, Rule, Table};
 use weir_path::ip::resolution::NeighbourRequest;
@@ -1199,7 +1199,7 @@ fn a_shaped_path_sends_at_its_rate_and_its_books_balance() {
         (1, &[0xc0, 0, 1, 1, 0x0b][..])
     );
     let in_force = plane.fpf_encapsulations().next().unwrap();
-    let Books {
+    let QueueCounters {
         received,
         sent,
         dropped,

@@ -11,7 +11,7 @@ use weir_protocol::session::ce::{self, LinkId};
 use weir_protocol::wire::Id;
 use weir_protocol::wire::message::PacketRedirect;
 
-use crate::desired::{Desired, Record, Wish};
+use crate::desired::{Desired, DesiredValue, Record};
 use crate::route::{RouteChange, RouteRecord, Routes};
 
 /// Maximum number of operator requests in progress.
@@ -32,7 +32,7 @@ pub struct Params {
 
 /// An FE that may associate.
 #[derive(Clone, Debug)]
-pub struct Member {
+pub struct FeConfig {
     /// Name of the FE.
     pub name: String,
     /// ForCES ID of the FE.
@@ -42,7 +42,7 @@ pub struct Member {
     /// Desired values from the CE's configuration.
     pub desired: Desired,
     /// Desired values that operators set earlier; they override the configuration.
-    pub kept: BTreeMap<ComponentPath, Wish>,
+    pub kept: BTreeMap<ComponentPath, DesiredValue>,
     /// Components of any class that operators have set, with the value as text. The path is class, instance and the
     /// words of a [`Place`].
     pub components: BTreeMap<ComponentPath, String>,
@@ -110,7 +110,7 @@ pub enum Request {
     /// A command for the path service.
     Path(PathCommand),
     /// Start watching an event or a component.
-    Watch(Watch),
+    Watch(CeSubscription),
     /// The next notices of a watch.
     Fetch(WatchId),
     /// End a watch.
@@ -135,7 +135,7 @@ pub type GivenSection = (ComponentPath, Option<Vec<Change>>);
 
 /// A subscription to an event, or periodic sampling of a component.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Watch {
+pub struct CeSubscription {
     /// Name of the FE.
     pub fe: String,
     /// The event or component.
@@ -255,12 +255,12 @@ pub enum Output {
     /// Packets that an FE redirected.
     Redirected(Id, PacketRedirect),
     /// A log event.
-    Journal(Journal),
+    LogEvent(LogEvent),
 }
 
 /// A log event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Journal {
+pub enum LogEvent {
     /// An FE has associated.
     Associated(String),
     /// An association ended, with the reason.

@@ -20,7 +20,7 @@ use weir_model::{Change, ComponentPath, Fault, Operation};
 
 /// The desired state at one path of a configuration.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wish {
+pub enum DesiredValue {
     /// The component has this value.
     Is(Scalar),
     /// The port, or other named section, exists.
@@ -31,11 +31,11 @@ pub enum Wish {
 }
 
 /// A change to the desired state: a path with its new desired value, or `None` to remove it.
-pub type Record = (ComponentPath, Option<Wish>);
+pub type Record = (ComponentPath, Option<DesiredValue>);
 
 /// The desired state of an FE.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Desired(BTreeMap<ComponentPath, Wish>);
+pub struct Desired(BTreeMap<ComponentPath, DesiredValue>);
 
 impl Desired {
     /// The records that these operations produce.
@@ -54,7 +54,7 @@ impl Desired {
     }
 
     /// Applies a record.
-    pub fn put(&mut self, path: &ComponentPath, wish: Option<&Wish>) {
+    pub fn put(&mut self, path: &ComponentPath, wish: Option<&DesiredValue>) {
         match wish {
             Some(wish) => self.0.insert(path.clone(), wish.clone()),
             None => self.0.remove(path),
@@ -62,20 +62,20 @@ impl Desired {
     }
 
     /// All desired values, by path.
-    pub fn iter(&self) -> impl Iterator<Item = (&ComponentPath, &Wish)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&ComponentPath, &DesiredValue)> {
         self.0.iter()
     }
 
     /// The FPF sections that this state defines: it sets a component that a new section needs.
     pub fn defined(&self) -> BTreeSet<ComponentPath> {
-        let defined = |(path, wish): (&ComponentPath, &Wish)| {
+        let defined = |(path, wish): (&ComponentPath, &DesiredValue)| {
             let Instance { kind, name } = Instance::find(path)?;
             let section = kind.path(name);
             let mut needed = kind.needed().iter();
             let defines = match wish {
-                Wish::Is(_) => needed.any(|component| *path == section.join(component)),
-                Wish::Exists => true,
-                Wish::Default => false,
+                DesiredValue::Is(_) => needed.any(|component| *path == section.join(component)),
+                DesiredValue::Exists => true,
+                DesiredValue::Default => false,
             };
             (defines && kind != Named::Port).then_some(section)
         };
@@ -93,7 +93,10 @@ impl Desired {
         let mut records = Vec::new();
         match operation {
             Operation::Set(change) => {
-                let wish = change.value.clone().map_or(Wish::Exists, Wish::Is);
+                let wish = change
+                    .value
+                    .clone()
+                    .map_or(DesiredValue::Exists, DesiredValue::Is);
                 if is_kind(&change.path) && self.0.get(&change.path) != Some(&wish) {
                     records.extend(self.below(&change.path.parent()));
                 }
@@ -101,7 +104,7 @@ impl Desired {
             }
             Operation::Delete(path) => {
                 records.extend(self.below(path));
-                records.push((path.clone(), Some(Wish::Default)));
+                records.push((path.clone(), Some(DesiredValue::Default)));
             }
         }
         records
@@ -120,9 +123,9 @@ impl Desired {
         changes.retain(|change| self.keeps(change, actual));
         for (path, wish) in &self.0 {
             match wish {
-                Wish::Is(value) => changes.push(Change::new(path.clone(), value.clone())),
-                Wish::Exists => changes.push(Change::block(path.clone())),
-                Wish::Default => {}
+                DesiredValue::Is(value) => changes.push(Change::new(path.clone(), value.clone())),
+                DesiredValue::Exists => changes.push(Change::block(path.clone())),
+                DesiredValue::Default => {}
             }
         }
         Plan::check(&changes)
@@ -131,7 +134,7 @@ impl Desired {
     /// Whether a running component stays if it has no desired value: it is not deleted, and does not belong to a
     /// discipline that changes its kind.
     fn keeps(&self, change: &Change, actual: &Plan) -> bool {
-        let gone = |path: &ComponentPath| self.0.get(path) == Some(&Wish::Default);
+        let gone = |path: &ComponentPath| self.0.get(path) == Some(&DesiredValue::Default);
         if gone(&change.path) || ancestors(&change.path).iter().any(gone) {
             return false;
         }
@@ -142,8 +145,8 @@ impl Desired {
         let in_force = actual.ports.iter().find(|p| p.name == port);
         let in_force = in_force.map(|port| port.discipline.kind());
         match self.0.get(&kind) {
-            Some(Wish::Is(Scalar::Text(wanted))) => in_force == Some(wanted),
-            Some(Wish::Default) => in_force == Some(KIND_DEFAULT),
+            Some(DesiredValue::Is(Scalar::Text(wanted))) => in_force == Some(wanted),
+            Some(DesiredValue::Default) => in_force == Some(KIND_DEFAULT),
             _ => true,
         }
     }
@@ -269,7 +272,10 @@ mod tests {
         assert_eq!(added, ["eth7"]);
         let mut desired = Desired::default();
         let slow = path("port.guest.rate");
-        desired.put(&slow, Some(&Wish::Is(Scalar::Text("5 parsec".into()))));
+        desired.put(
+            &slow,
+            Some(&DesiredValue::Is(Scalar::Text("5 parsec".into()))),
+        );
         let faults = desired.target(&actual()).unwrap_err();
         assert_eq!(faults[0].path, slow, "{faults:?}");
     }

@@ -10,9 +10,10 @@ use weir_base::setting::Scalar;
 use weir_base::{Instant, Span};
 use weir_ce::Control;
 use weir_ce::contract::{
-    Answer, Filter, Journal, Member, Output, Params, Place, Refusal, Request, Ticket, Watch,
+    Answer, CeSubscription, FeConfig, Filter, LogEvent, Output, Params, Place, Refusal, Request,
+    Ticket,
 };
-use weir_ce::desired::{Desired, Wish};
+use weir_ce::desired::{Desired, DesiredValue};
 use weir_ce::exception::remote::RemotePlan;
 use weir_ce::exception::remotes::{Effect as Act, Remotes, TapPlan};
 use weir_ce::tables::FES;
@@ -44,7 +45,7 @@ struct World {
     links: u64,
     answers: BTreeMap<u64, Result<Answer, Refusal>>,
     tickets: u64,
-    journal: Vec<Journal>,
+    journal: Vec<LogEvent>,
     remotes: Remotes,
     acts: Vec<Act>,
     injected: Vec<Injection>,
@@ -128,7 +129,7 @@ impl World {
         let now = Instant::from_nanos(1);
         let mut desired = Desired::default();
         for (at, value) in wishes {
-            let wish = Wish::Is(Scalar::Text((*value).to_owned()));
+            let wish = DesiredValue::Is(Scalar::Text((*value).to_owned()));
             desired.put(&path(at), Some(&wish));
         }
         let session = ce::Params {
@@ -145,7 +146,7 @@ impl World {
             session,
             answer_max: Span::from_secs(5),
         };
-        let member = Member {
+        let member = FeConfig {
             name: "edge1".to_owned(),
             id: FE,
             is_pinned: true,
@@ -207,7 +208,7 @@ impl World {
                     self.answers.insert(ticket.0, answer);
                 }
                 Output::Store(ticket, _) => self.control.handle_stored(now, ticket, Ok(())),
-                Output::Journal(journal) => self.journal.push(journal),
+                Output::LogEvent(journal) => self.journal.push(journal),
                 Output::Close(_) => self.agent.handle_disconnected(now, CE),
                 Output::Noticed(_) | Output::Redirected(..) => {}
             }
@@ -616,7 +617,7 @@ fn any_component_is_got_set_and_watched() {
         panic!()
     };
     assert!(why.contains("can be read, but not set"), "{why}");
-    let watch = Request::Watch(Watch {
+    let watch = Request::Watch(CeSubscription {
         fe: "edge1".to_owned(),
         place: place("ports/wan/carrier_lost"),
         filter: Filter::default(),
@@ -641,7 +642,7 @@ fn heartbeats_follow_what_an_operator_sets() {
     )]);
     world.ask(set).unwrap();
     world.run(Span::from_secs(20));
-    let is_lost = |journal: &Journal| matches!(journal, Journal::Lost(..));
+    let is_lost = |journal: &LogEvent| matches!(journal, LogEvent::Lost(..));
     assert!(!world.journal.iter().any(is_lost), "{:?}", world.journal);
     assert_eq!(world.state(), "in sync");
 }
@@ -779,7 +780,7 @@ fn an_fe_whose_kernel_lacks_routes_is_not_in_sync() {
         assert_eq!(world.listed(), [format!("10.0.0.0/8 0 {listed}")]);
     }
     // A route was lost and restored between two samples: the CE gets an event.
-    let regained = |journal: &Journal| matches!(journal, Journal::Regained(_, 4));
+    let regained = |journal: &LogEvent| matches!(journal, LogEvent::Regained(_, 4));
     assert!(world.journal.iter().any(regained), "{:?}", world.journal);
     // The CE knows the state from the first moment of an association.
     world.lose(false);
@@ -992,10 +993,10 @@ fn operators_add_change_and_remove_sections_of_fpf() {
 fn reload(world: &mut World, wishes: &[(&str, &str)]) {
     let mut desired = Desired::default();
     for (at, value) in wishes {
-        let wish = Wish::Is(Scalar::Text((*value).to_owned()));
+        let wish = DesiredValue::Is(Scalar::Text((*value).to_owned()));
         desired.put(&path(at), Some(&wish));
     }
-    let member = Member {
+    let member = FeConfig {
         name: "edge1".to_owned(),
         id: FE,
         is_pinned: true,

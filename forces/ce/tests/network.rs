@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_base::setting::Scalar;
 use weir_base::{Instant, Span};
 use weir_ce::Control;
-use weir_ce::contract::{Answer, Journal, Member, Output, Params, PathCommand, Refusal, Ticket};
+use weir_ce::contract::{Answer, FeConfig, LogEvent, Output, Params, PathCommand, Refusal, Ticket};
 use weir_ce::desired::Desired;
 use weir_ce::network::{Keys, PathService, REQUESTS_MAX};
 use weir_ce::path::NetworkPlan;
@@ -91,7 +91,7 @@ struct World {
     answers: BTreeMap<u64, Result<Answer, Refusal>>,
     tickets: u64,
     stored: BTreeMap<u64, Keys>,
-    journal: Vec<Journal>,
+    journal: Vec<LogEvent>,
 }
 
 fn id(name: &str) -> Id {
@@ -148,7 +148,7 @@ fn control() -> Control {
         session,
         answer_max: Span::from_secs(5),
     };
-    let member = |(name, _): &(&str, [&str; 2])| Member {
+    let member = |(name, _): &(&str, [&str; 2])| FeConfig {
         name: (*name).to_owned(),
         id: id(name),
         is_pinned: true,
@@ -254,7 +254,7 @@ impl World {
             moved = true;
             match self.paths.handle_output(now, output) {
                 Some(Output::Store(ticket, _)) => self.control.handle_stored(now, ticket, Ok(())),
-                Some(Output::Journal(journal)) => self.journal.push(journal),
+                Some(Output::LogEvent(journal)) => self.journal.push(journal),
                 Some(Output::Close(link)) => {
                     let fe = self.fes.values_mut().find(|fe| fe.link == Some(link));
                     if let Some(fe) = fe {

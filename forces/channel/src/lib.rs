@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 use weir_base::setting::Scalar;
 use weir_base::{Instant, Rate, Span, Streams, Tally};
 use weir_discipline::Spec;
-use weir_packet::{Class, Fates, FlowKey, Freed, Keys, Packet, Slot};
+use weir_packet::{Class, DropCounters, FlowKey, Freed, Keys, Packet, Slot};
 use weir_path::egress::port::{Link, Port};
 use weir_protocol::wire::MessageKind;
 use weir_protocol::wire::header::{HEADER_LEN, MESSAGE_LEN_MAX, message_len};
@@ -239,7 +239,7 @@ pub struct Queue {
     /// The secret of the hashes over the keys.
     secret: (u64, u64),
     keys: Keys,
-    fates: Fates,
+    fates: DropCounters,
     slots: Vec<Option<Vec<u8>>>,
     free: Vec<Slot>,
     next_id: u64,
@@ -260,7 +260,7 @@ impl Queue {
             streams,
             keys: Keys::new(slots, (seed, !seed)),
             secret: (seed, !seed),
-            fates: Fates::default(),
+            fates: DropCounters::default(),
             slots: vec![None; slots],
             free: (0..slots as u32).rev().map(Slot).collect(),
             next_id: 0,

@@ -17,7 +17,7 @@
 //! - [`runner`]: rounds of polls and changes between a controller and its elements
 //! - [`backpressure`]: the controller of RS-RED
 //! - [`flow_control`]: limits for the redirects of forwarding elements
-//! - [`told`]: the orders sent to elements, so that no order is sent twice
+//! - [`sent_orders`]: the orders sent to elements, so that no order is sent twice
 //! - [`tml`]: a model of the cost of carrying messages
 
 pub mod backpressure;
@@ -25,9 +25,9 @@ pub mod contract;
 pub mod flow_control;
 mod members;
 pub mod runner;
+pub mod sent_orders;
 pub mod spec;
 pub mod tml;
-pub mod told;
 
 pub use contract::{Controller, GAUGES_MAX, Manual, Order, QueueName, QueueSample, Role, Sample};
 pub use runner::Runner;

@@ -15,7 +15,7 @@
 //! not by one deadline per round. The deadline of a poll is never after the start of the next round, so rounds do not
 //! overlap.
 //!
-//! Controllers repeat all their orders in every round; the runner sends only new orders ([`told`](crate::told)). It
+//! Controllers repeat all their orders in every round; the runner sends only new orders ([`sent_orders`](crate::told)). It
 //! repeats all orders for an element after a request to the element has failed, and after the element has joined again.
 //!
 //! The number of requests in flight is bounded: one poll per element, and the changes of the rounds within
@@ -28,7 +28,7 @@ use weir_base::setting::{Setting, did_you_mean, nearest};
 use weir_base::{Instant, Span};
 
 use crate::contract::{Controller, Order, QueueName, QueueSample, Role, Sample};
-use crate::told::Told;
+use crate::sent_orders::SentOrders;
 
 /// Maximum number of changes in a request, unless one queue has more. The services of routers must accept this number.
 pub const CHANGES_MAX: usize = 256;
@@ -181,7 +181,7 @@ struct Queue {
     role: &'static Role,
     /// Index of the queue in `Runner::samples`.
     place: usize,
-    told: Told,
+    told: SentOrders,
 }
 
 /// The latest round.
@@ -254,7 +254,7 @@ impl Runner {
         let joined = Queue {
             role,
             place,
-            told: Told::default(),
+            told: SentOrders::default(),
         };
         element.queues.insert(Arc::clone(&queue.port), joined);
         element.polled = None;
@@ -840,7 +840,7 @@ mod tests {
         // An order is repeated after `REPEAT`, because others may have changed the parameter.
         let again = std::iter::repeat_with(|| next(&mut runner, 1, done()));
         let again = again.take(1000).flatten().next().unwrap();
-        assert_eq!(again.since(begin), crate::told::REPEAT);
+        assert_eq!(again.since(begin), crate::sent_orders::REPEAT);
     }
 
     #[test]

@@ -55,7 +55,7 @@
 //! bounded ring behind token buckets. The control side takes the whole ring at once, and injects packets in bursts. If
 //! the control side does not take the ring, the router handles these packets as it does without a CE
 //! (`core/path/src/exception.rs`). A master proves that it takes exceptions by answering a heartbeat
-//! (`forces/protocol/src/session/fe/attention.rs`). A master that stops answering loses the exceptions long before
+//! (`forces/protocol/src/session/fe/master_probe.rs`). A master that stops answering loses the exceptions long before
 //! CEHDI, and keeps its association. The CE answers with the routers' own ICMP error builder and rate limits, and its
 //! kernel acts for remote ports through TAPs that vanish with the process (`forces/ce/src/exception`). An FE takes
 //! exceptions from its router only while it has a master, and passes them on when nothing else waits ([`fe`]).

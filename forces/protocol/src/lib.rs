@@ -5,7 +5,7 @@
 //! - [`session`]: associations of CEs and FEs as state machines
 //! - [`xml`]: LFB classes, read from a library in XML
 //! - [`schema`]: the layout of the values of a class, from our own declarations or from a library
-//! - [`way`]: paths as users write them
+//! - [`path_selector`]: paths as users write them
 //! - [`library`]: schemas, written as a library in XML
 //! - [`property`]: properties of components, and subscriptions to events
 //! - [`standard`]: the LFB classes that the RFCs define
@@ -15,11 +15,11 @@
 //! values as plain bytes, because their meaning depends on the LFB class.
 
 pub mod library;
+pub mod path_selector;
 pub mod property;
 pub mod schema;
 pub mod session;
 pub mod standard;
 pub mod value;
-pub mod way;
 pub mod wire;
 pub mod xml;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use weir_base::Rate;
 
-use super::books::Books;
 use super::disjoint::{Edge, disjoint};
 use super::error::PathError;
 use super::request::Spread;
+use super::reservations::Reservations;
 use super::route::{Route, Target, View};
 use super::topology::{FeId, LinkId, Payload};
 
@@ -27,7 +27,7 @@ const PATHS_MAX: usize = 64;
 /// Chooses paths.
 pub(super) fn choose(
     view: &View<'_>,
-    books: &Books,
+    books: &Reservations,
     choice: &Choice<'_>,
 ) -> Result<Vec<Route>, PathError> {
     let topology = &view.network.topology;
@@ -71,7 +71,7 @@ pub(super) fn choose(
 
 struct Picker<'a> {
     view: &'a View<'a>,
-    books: &'a Books,
+    books: &'a Reservations,
     choice: &'a Choice<'a>,
     wanted: usize,
     /// Rate of each path.
@@ -125,7 +125,7 @@ impl Picker<'_> {
     }
 
     /// Reserves the share of a path; returns false, without a reservation, if a link has too little capacity left.
-    fn take(&self, books: &mut Books, route: &Route) -> bool {
+    fn take(&self, books: &mut Reservations, route: &Route) -> bool {
         let topology = &self.view.network.topology;
         let steps = route.links.iter().zip(&route.fes);
         let steps: Vec<(LinkId, FeId)> = steps.map(|(link, fe)| (*link, *fe)).collect();

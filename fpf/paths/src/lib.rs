@@ -20,7 +20,7 @@
 //! - `route`: the conversion of exits to a vector; `tree`: the vectors of a multicast tree
 //! - `rules`: the rows of each FE's table
 //! - `request`: flows of applications; `choice`: the paths of each flow;
-//!   `flows`: the answers to requests; `books`: the rates that requests have reserved
+//!   `flows`: the answers to requests; `reservations`: the rates that requests have reserved
 //!
 //! **Order.** Build a [`Topology`], pass it to [`Paths::new`], and install [`Paths::rules`] of every FE. From then on
 //! each call that changes the state returns [`Change`]s, which the caller must apply in order: new rules first, then
@@ -31,13 +31,13 @@
 //! event that makes a path possible. All other requests keep their vectors. A path does not move back when the link
 //! recovers: [`Paths::reselect`] does that.
 
-mod books;
 mod choice;
 mod disjoint;
 mod error;
 mod inside;
 mod lids;
 mod request;
+mod reservations;
 mod route;
 mod rules;
 mod search;

@@ -22,7 +22,7 @@ use weir_base::setting::Scalar;
 use weir_base::{Instant, Span, Stream, Streams};
 use weir_discipline::spec::SpecError;
 use weir_discipline::{Cx, Discipline, Spec, manuals};
-use weir_packet::{Fates, FlowKey, Keys, Packet, Slot};
+use weir_packet::{DropCounters, FlowKey, Keys, Packet, Slot};
 
 /// Packets in a batch.
 const BATCH: usize = 32;
@@ -221,7 +221,7 @@ struct Load {
     traffic: Traffic,
     stream: Stream,
     keys: Keys,
-    fates: Fates,
+    fates: DropCounters,
     free: Vec<Slot>,
     now: Instant,
     id: u64,
@@ -240,7 +240,7 @@ impl Load {
             traffic,
             stream: streams.stream("traffic"),
             keys: Keys::new(SLOTS, streams.hash_key("keys")),
-            fates: Fates::default(),
+            fates: DropCounters::default(),
             free: (0..SLOTS as u32).map(Slot).collect(),
             now: Instant::ZERO,
             id: 0,

@@ -13,7 +13,7 @@ use weir_base::setting::Scalar;
 use weir_base::{Instant, Span, Stream, Streams};
 use weir_discipline::spec::SpecError;
 use weir_discipline::{Cx, Discipline, FlowReport, Spec};
-use weir_packet::{Fates, FlowKey, Keys, Packet, Slot};
+use weir_packet::{DropCounters, FlowKey, Keys, Packet, Slot};
 
 /// Flows that send repeatedly.
 const FLOWS: usize = 400_000;
@@ -197,7 +197,7 @@ fn mean_rate(flow: &FlowReport, now: Instant) -> f64 {
 struct Link {
     discipline: Box<dyn Discipline>,
     keys: Keys,
-    fates: Fates,
+    fates: DropCounters,
     now: Instant,
     id: u64,
 }
@@ -213,7 +213,7 @@ impl Link {
         Ok(Self {
             discipline: Spec::check("lru_fq", given)?.build(Instant::ZERO, &streams),
             keys: Keys::new(1, streams.hash_key("keys")),
-            fates: Fates::default(),
+            fates: DropCounters::default(),
             now: Instant::ZERO,
             id: 0,
         })

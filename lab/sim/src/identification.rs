@@ -163,7 +163,7 @@ mod tests {
     use weir_base::Streams;
     use weir_base::setting::Scalar;
     use weir_discipline::{Cx, Spec};
-    use weir_packet::{Fates, Keys, Packet, Slot};
+    use weir_packet::{DropCounters, Keys, Packet, Slot};
 
     fn key(n: u8) -> FlowKey {
         FlowKey::ip([10, 0, 0, n].into(), [192, 0, 2, n / 2].into(), 17, 1, 2)
@@ -178,7 +178,7 @@ mod tests {
         let spec = Spec::check("lru_fq", settings.iter().map(|(n, v)| (*n, v))).unwrap();
         let streams = Streams::new(1);
         let mut queue = Metered::new(spec, Instant::ZERO, &streams);
-        let (mut keys, mut fates) = (Keys::new(256, (1, 2)), Fates::default());
+        let (mut keys, mut fates) = (Keys::new(256, (1, 2)), DropCounters::default());
         let mut identification = Identification::new(Instant::ZERO, vec![true, false]);
         let mut now = Instant::ZERO;
         for (at, &flow) in flows.iter().enumerate() {

@@ -12,7 +12,7 @@
 //! - [`flow_spec`]: the specification of a flow
 //! - [`fabric`]: packets in transit: the order at one instant, ports, losses; routers that are forwarding
 //!   elements of flexible packet forwarding
-//! - [`wire`]: one direction of a link: its sender and its frames; `frame`: the memory layout of frames; `plain`: a
+//! - [`wire`]: one direction of a link: its sender and its frames; `frame`: the memory layout of frames; `analytic_fifo`: a
 //!   FIFO without events of its own; `route`: the decisions of routers, and the path of each connection
 //! - `clients`: web clients, of files and of chunks; `multicast`: datagrams to many hosts; `probe`: reflectors of a
 //!   port's probes
@@ -45,7 +45,7 @@
 //!
 //! **Fast where it counts.** Events wait in a wheel of slots, and a slot is sorted only when it is reached ([`event`]).
 //! A link keeps its packets in order and schedules only the first. An unwatched FIFO decides about a packet on its
-//! arrival and needs no other events; a test compares it with the `Port` that it replaces (`plain`). The path of a
+//! arrival and needs no other events; a test compares it with the `Port` that it replaces (`analytic_fifo`). The path of a
 //! connection is computed once (`route`). Retransmission timers are moved lazily. In steady state no event allocates
 //! memory.
 //!
@@ -53,6 +53,7 @@
 //! order of their scheduling, and runs share nothing. So the same seed gives the same bits, for any value of `--jobs`.
 
 pub mod actor;
+mod analytic_fifo;
 mod clients;
 pub mod endpoint;
 mod error;
@@ -70,7 +71,6 @@ mod multicast;
 pub mod network;
 mod observe;
 pub mod passage;
-mod plain;
 mod probe;
 mod round_trips;
 mod route;

@@ -184,7 +184,7 @@ mod tests {
     use weir_base::Streams;
     use weir_base::setting::Scalar;
     use weir_discipline::Spec;
-    use weir_packet::{Fates, Keys, Packet, Slot};
+    use weir_packet::{DropCounters, Keys, Packet, Slot};
     use weir_path::egress::port::{Link, Port};
 
     fn ms(n: u64) -> Instant {
@@ -307,7 +307,7 @@ mod tests {
             }, Framing::bytes(24));
             let link = Link { rate: None, framing: Framing::bytes(24), frame_bytes_max: 1514 };
             let mut port = Port::new(changes[0].1.clone(), link, Instant::ZERO, &Streams::new(1));
-            let (keys, mut fates) = (Keys::new(packets.len(), (1, 2)), Fates::default());
+            let (keys, mut fates) = (Keys::new(packets.len(), (1, 2)), DropCounters::default());
             let mut emulated = Vec::new();
             let mut changes = changes.into_iter().skip(1).peekable();
             let (mut expected, mut coming, mut now) = (Vec::new(), Vec::new(), Instant::ZERO);

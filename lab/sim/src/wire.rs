@@ -3,15 +3,15 @@
 use weir_base::{Instant, Rate, Span, Streams, Tally};
 use weir_discipline::metered::Ledger;
 use weir_discipline::{Spec, SpecMismatch};
-use weir_packet::{Fates, Packet, Reason};
+use weir_packet::{DropCounters, Packet, Reason};
 use weir_path::egress::port::{Link, Port, Transmission};
 
+use crate::analytic_fifo::AnalyticFifo;
 use crate::flight::Flights;
 use crate::frame::{Frame, Ring};
 use crate::id::NodeId;
 use crate::line::{Line, LineSpec};
 use crate::meter::Watch;
-use crate::plain::Plain;
 use crate::round_trips::Measured;
 
 /// One direction of a link.
@@ -34,7 +34,7 @@ pub(crate) struct Wire {
 /// The sender of a link.
 pub(crate) enum Sender {
     /// A FIFO that is not watched, in front of a link with a delay.
-    Plain(Plain),
+    AnalyticFifo(AnalyticFifo),
     /// Any other port.
     Stepped(Box<Stepped>),
 }
@@ -72,7 +72,7 @@ impl Stepped {
         delay: Span,
         ring: &mut Ring,
         flights: &Flights,
-        fates: &mut Fates,
+        fates: &mut DropCounters,
     ) -> Option<Instant> {
         if self.line.is_some() {
             return self.step_to_line(now, ring, flights, fates);
@@ -108,7 +108,7 @@ impl Stepped {
         now: Instant,
         ring: &mut Ring,
         flights: &Flights,
-        fates: &mut Fates,
+        fates: &mut DropCounters,
     ) -> Option<Instant> {
         let line = self.line.as_deref_mut()?;
         if let Some(rate) = line.news(now) {
@@ -157,8 +157,8 @@ impl Stepped {
 impl Wire {
     /// A wire at time zero, to the node `to`. Its discipline takes its random streams from below `streams`.
     pub(crate) fn new(spec: Spec, link: Link, to: NodeId, delay: Span, streams: &Streams) -> Self {
-        let sender = if delay > Span::ZERO && Plain::can_be(&spec) {
-            Sender::Plain(Plain::new(spec, link, Instant::ZERO))
+        let sender = if delay > Span::ZERO && AnalyticFifo::can_be(&spec) {
+            Sender::AnalyticFifo(AnalyticFifo::new(spec, link, Instant::ZERO))
         } else {
             let port = Port::new(spec, link, Instant::ZERO, streams);
             Sender::Stepped(Box::new(Stepped::new(port)))
@@ -184,7 +184,7 @@ impl Wire {
 
     /// Makes this a stepped port before the run, so that it can be watched.
     pub(crate) fn stepped(&mut self) -> &mut Stepped {
-        if let Sender::Plain(plain) = &self.sender {
+        if let Sender::AnalyticFifo(plain) = &self.sender {
             debug_assert!(self.ring.is_empty(), "the run has begun");
             let no_chance = Streams::new(0); // a FIFO uses no random numbers
             let port = Port::new(
@@ -197,14 +197,14 @@ impl Wire {
         }
         match &mut self.sender {
             Sender::Stepped(stepped) => stepped,
-            Sender::Plain(_) => unreachable!("it was replaced"),
+            Sender::AnalyticFifo(_) => unreachable!("it was replaced"),
         }
     }
 
     /// Takes the frame that arrives next.
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<Frame> {
-        if let Sender::Plain(plain) = &mut self.sender {
+        if let Sender::AnalyticFifo(plain) = &mut self.sender {
             plain.popped();
         }
         self.ring.pop()
@@ -216,14 +216,15 @@ impl Wire {
     pub(crate) fn next_arrival(&self, now: Instant) -> Option<&Frame> {
         let first = self.ring.get(0)?;
         // A plain wire is touched by a packet if all earlier packets have arrived by now.
-        let waits = self.touched && matches!(self.sender, Sender::Plain(_)) && first.arrival > now;
+        let waits =
+            self.touched && matches!(self.sender, Sender::AnalyticFifo(_)) && first.arrival > now;
         (!waits).then_some(first)
     }
 
     /// Whether frames arrive later than they are sent.
     pub(crate) fn takes_time(&self) -> bool {
         match &self.sender {
-            Sender::Plain(_) => true,
+            Sender::AnalyticFifo(_) => true,
             Sender::Stepped(stepped) => match &stepped.line {
                 Some(line) => line.takes_time(),
                 None => self.delay > Span::ZERO || stepped.port.link().rate.is_some(),
@@ -234,7 +235,7 @@ impl Wire {
     /// The record of the port.
     pub(crate) fn watch(&self) -> Option<&Watch> {
         match &self.sender {
-            Sender::Plain(_) => None,
+            Sender::AnalyticFifo(_) => None,
             Sender::Stepped(stepped) => stepped.watch.as_deref(),
         }
     }
@@ -242,7 +243,7 @@ impl Wire {
     /// The port and its record.
     pub(crate) fn watched(&mut self) -> Option<(&Port, &mut Watch)> {
         match &mut self.sender {
-            Sender::Plain(_) => None,
+            Sender::AnalyticFifo(_) => None,
             Sender::Stepped(stepped) => Some((&stepped.port, stepped.watch.as_deref_mut()?)),
         }
     }
@@ -255,7 +256,7 @@ impl Wire {
     /// Changes the parameters of the discipline.
     pub(crate) fn set(&mut self, spec: Spec, now: Instant) -> Result<(), SpecMismatch> {
         match &mut self.sender {
-            Sender::Plain(plain) => plain.set(spec),
+            Sender::AnalyticFifo(plain) => plain.set(spec),
             Sender::Stepped(stepped) => stepped.port.set(spec, now),
         }
     }
@@ -282,7 +283,7 @@ impl<'a> PortView<'a> {
     /// The ledger of the port's packets.
     pub fn ledger(&self) -> Ledger {
         match &self.wire.sender {
-            Sender::Plain(plain) => plain.ledger(self.now, &self.wire.ring),
+            Sender::AnalyticFifo(plain) => plain.ledger(self.now, &self.wire.ring),
             Sender::Stepped(stepped) => stepped.port.queue().ledger(),
         }
     }
@@ -295,7 +296,7 @@ impl<'a> PortView<'a> {
     /// Bytes on the wire of these packets.
     pub fn on_wire(&self) -> u64 {
         match &self.wire.sender {
-            Sender::Plain(plain) => plain.on_wire(self.now, &self.wire.ring),
+            Sender::AnalyticFifo(plain) => plain.on_wire(self.now, &self.wire.ring),
             Sender::Stepped(stepped) => stepped.port.on_wire(),
         }
     }
@@ -303,7 +304,7 @@ impl<'a> PortView<'a> {
     /// Packets in the queue.
     pub fn backlog(&self) -> Tally {
         match &self.wire.sender {
-            Sender::Plain(plain) => plain.backlog(self.now, &self.wire.ring),
+            Sender::AnalyticFifo(plain) => plain.backlog(self.now, &self.wire.ring),
             Sender::Stepped(stepped) => stepped.port.queue().backlog(),
         }
     }
@@ -311,7 +312,7 @@ impl<'a> PortView<'a> {
     /// The current parameters.
     pub fn spec(&self) -> &'a Spec {
         match &self.wire.sender {
-            Sender::Plain(plain) => plain.spec(),
+            Sender::AnalyticFifo(plain) => plain.spec(),
             Sender::Stepped(stepped) => stepped.port.queue().spec(),
         }
     }
@@ -319,7 +320,7 @@ impl<'a> PortView<'a> {
     /// The link.
     pub fn link(&self) -> &Link {
         match &self.wire.sender {
-            Sender::Plain(plain) => plain.link(),
+            Sender::AnalyticFifo(plain) => plain.link(),
             Sender::Stepped(stepped) => stepped.port.link(),
         }
     }
@@ -327,7 +328,7 @@ impl<'a> PortView<'a> {
     /// The line behind the port, if it has one; [`Self::link`] is then the port's view of the line.
     pub fn line(&self) -> Option<&'a LineSpec> {
         match &self.wire.sender {
-            Sender::Plain(_) => None,
+            Sender::AnalyticFifo(_) => None,
             Sender::Stepped(stepped) => stepped.line.as_deref().map(Line::spec),
         }
     }
@@ -335,7 +336,7 @@ impl<'a> PortView<'a> {
     /// Bytes on the wire of the packets in the modem of the line.
     pub fn behind(&self) -> u64 {
         match &self.wire.sender {
-            Sender::Plain(_) => 0,
+            Sender::AnalyticFifo(_) => 0,
             Sender::Stepped(stepped) => {
                 let line = stepped.line.as_deref();
                 line.map_or(0, |line| line.behind(self.now))
@@ -351,7 +352,7 @@ impl<'a> PortView<'a> {
     /// Bytes of memory used by the discipline.
     pub fn state_bytes(&self) -> usize {
         match &self.wire.sender {
-            Sender::Plain(plain) => plain.state_bytes(),
+            Sender::AnalyticFifo(plain) => plain.state_bytes(),
             Sender::Stepped(stepped) => stepped.port.queue().state_bytes(),
         }
     }
@@ -359,7 +360,7 @@ impl<'a> PortView<'a> {
     /// Gauges of the discipline.
     pub fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
         match &self.wire.sender {
-            Sender::Plain(plain) => plain.inspect(report),
+            Sender::AnalyticFifo(plain) => plain.inspect(report),
             Sender::Stepped(stepped) => stepped.port.queue().inspect(report),
         }
     }

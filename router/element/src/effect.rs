@@ -238,7 +238,7 @@ pub enum Notice {
 
 /// The active state of the router.
 #[derive(Clone, Debug, PartialEq)]
-pub struct InForce {
+pub struct ActiveState {
     /// The plan.
     pub plan: Plan,
     /// The interface of each port whose transit the router has taken from the kernel.
@@ -251,7 +251,7 @@ pub struct InForce {
     pub renamed: BTreeMap<String, String>,
 }
 
-impl InForce {
+impl ActiveState {
     /// The current name of a port's interface.
     pub fn interface<'a>(&'a self, port: &'a PortPlan) -> &'a str {
         self.renamed.get(&port.name).unwrap_or(&port.interface)
@@ -268,7 +268,7 @@ pub enum Output {
     /// The caller logs it.
     Notice(Notice),
     /// The caller publishes the new active state.
-    InForce(Arc<InForce>),
+    ActiveState(Arc<ActiveState>),
 }
 
 impl fmt::Display for Place {

@@ -1,9 +1,9 @@
 //! The state machine: the active state, waiting requests and events, and the current job.
 //!
-//! Calling order: any `handle_*`, then [`Element::poll_output`] until it returns `None`. The caller carries out each
-//! returned effect and reports it by [`Element::handle_completion`]; only then does the next effect follow. When no
-//! output is left, wait for a request, an event, or the time of [`Element::poll_timeout`], which the caller reports
-//! by [`Element::handle_timeout`].
+//! Calling order: any `handle_*`, then [`RouterCore::poll_output`] until it returns `None`. The caller carries out each
+//! returned effect and reports it by [`RouterCore::handle_completion`]; only then does the next effect follow. When no
+//! output is left, wait for a request, an event, or the time of [`RouterCore::poll_timeout`], which the caller reports
+//! by [`RouterCore::handle_timeout`].
 //!
 //! One job runs at a time, from its first effect to its last; `job.rs` documents the order of effects of each job.
 //! Inputs that arrive in the meantime wait, in this order of priority: a stop, then a handover to or from the kernel,
@@ -16,7 +16,9 @@ use std::sync::Arc;
 use weir_base::Instant;
 use weir_model::Fault;
 
-use crate::effect::{Completion, Effect, Event, InForce, Notice, Output, Place, Request, Ticket};
+use crate::effect::{
+    ActiveState, Completion, Effect, Event, Notice, Output, Place, Request, Ticket,
+};
 use crate::job::{Job, Progress};
 use crate::state::State;
 
@@ -25,7 +27,7 @@ const REQUESTS_MAX: usize = 256;
 
 /// A router, without the machine that it runs on.
 #[derive(Debug, Default)]
-pub struct Element {
+pub struct RouterCore {
     state: State,
     job: Option<Job>,
     requests: VecDeque<(Ticket, Request)>,
@@ -33,14 +35,14 @@ pub struct Element {
     is_stopping: bool,
 }
 
-impl Element {
+impl RouterCore {
     /// An element that has not started.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// The active state, once the forwarding thread has started.
-    pub fn in_force(&self) -> Option<&Arc<InForce>> {
+    pub fn in_force(&self) -> Option<&Arc<ActiveState>> {
         self.state.in_force.as_ref()
     }
 

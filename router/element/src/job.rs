@@ -31,7 +31,7 @@ use weir_model::{Fault, Operation};
 
 use self::handover::{release, taken};
 use crate::admission::{Admitted, Facts, admit, is_kept};
-use crate::effect::{Answer, Completion, Effect, InForce, Notice, Output, Place, Ticket};
+use crate::effect::{ActiveState, Answer, Completion, Effect, Notice, Output, Place, Ticket};
 use crate::state::State;
 
 /// Maximum time that a stop or a change waits for queues to empty. It covers a second's worth of packets in the
@@ -159,7 +159,7 @@ impl Job {
         ticket: Ticket,
         plan: Plan,
         operations: &[Operation],
-        in_force: &InForce,
+        in_force: &ActiveState,
     ) -> Self {
         let port = |operation: &Operation| match operation.path().segments()[..] {
             ["port", port, ..] => Some(port.to_owned()),
@@ -176,7 +176,7 @@ impl Job {
     }
 
     /// Checks whether the router could switch to a plan.
-    pub(crate) fn check(ticket: Ticket, plan: Plan, in_force: &InForce) -> Self {
+    pub(crate) fn check(ticket: Ticket, plan: Plan, in_force: &ActiveState) -> Self {
         Self {
             stages: &[Stage::Survey],
             ..Self::change(ticket, plan, &[], in_force)
@@ -184,7 +184,7 @@ impl Job {
     }
 
     /// Gives all transit back to the kernel.
-    pub(crate) fn stop(ticket: Ticket, in_force: &InForce) -> Self {
+    pub(crate) fn stop(ticket: Ticket, in_force: &ActiveState) -> Self {
         let ports = in_force.taken.keys().cloned().collect();
         Self::new(Task::Stop { ticket, ports })
     }
@@ -202,7 +202,7 @@ impl Job {
     }
 
     /// Gives the transit of all ports to the kernel, and keeps their devices.
-    pub(crate) fn hand_back(in_force: &InForce) -> Self {
+    pub(crate) fn hand_back(in_force: &ActiveState) -> Self {
         let ports = in_force.taken.keys().cloned().collect();
         Self::new(Task::HandBack { ports })
     }
@@ -416,7 +416,7 @@ impl Job {
             (Effect::Survey { .. }, Completion::Facts(facts)) => return self.admit(&facts, state),
             (Effect::ListOpen(_), Completion::Open(ports)) => self.opened(&ports, state),
             (Effect::Launch(plan, limits), Completion::Done) => {
-                state.put_in_force(InForce {
+                state.put_in_force(ActiveState {
                     plan,
                     taken: Default::default(),
                     limits,

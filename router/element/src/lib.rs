@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Request: start, apply, change, stop ---+                 +--> Effect: claim, open, take, ...
-//!  Event: port lost, back, renamed -------+--> [Element] ---+--> Answer to a request
+//!  Event: port lost, back, renamed -------+--> [RouterCore] ---+--> Answer to a request
 //!  Completion of an effect ---------------+                 +--> Notice for the log, the active state
 //!  time ----------------------------------+
 //! ```
@@ -26,8 +26,8 @@ mod state;
 pub use admission::{Admitted, Facts, Limits, Unfit, admit};
 pub use difference::differences;
 pub use effect::{
-    Answer, Completion, Effect, Event, InForce, Moment, Notice, Output, Place, Request, Ticket,
+    ActiveState, Answer, Completion, Effect, Event, Moment, Notice, Output, Place, Request, Ticket,
     UNCHANGED,
 };
-pub use element::Element;
+pub use element::RouterCore;
 pub use kernel::Finding;

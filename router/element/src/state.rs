@@ -9,14 +9,14 @@ use weir_model::fault::ResultCode;
 use weir_path::plane::Mode;
 
 use crate::admission::no_bridge;
-use crate::effect::{Answer, Event, InForce, Notice, Output, Place, Ticket};
+use crate::effect::{ActiveState, Answer, Event, Notice, Output, Place, Ticket};
 use crate::kernel::{Finding, refusals};
 
 /// The state that jobs read and change.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     /// `None` before the forwarding thread has started.
-    pub(crate) in_force: Option<Arc<InForce>>,
+    pub(crate) in_force: Option<Arc<ActiveState>>,
     pub(crate) outputs: VecDeque<Output>,
     /// The latest event of each port, which supersedes earlier events.
     pub(crate) events: BTreeMap<String, Event>,
@@ -41,16 +41,16 @@ impl State {
     }
 
     /// Replaces the active state, and publishes it.
-    pub(crate) fn put_in_force(&mut self, in_force: InForce) {
+    pub(crate) fn put_in_force(&mut self, in_force: ActiveState) {
         let in_force = Arc::new(in_force);
         self.in_force = Some(Arc::clone(&in_force));
-        self.outputs.push_back(Output::InForce(in_force));
+        self.outputs.push_back(Output::ActiveState(in_force));
     }
 
     /// Changes the active state, and publishes it.
-    pub(crate) fn change(&mut self, change: impl FnOnce(&mut InForce)) {
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut ActiveState)) {
         if let Some(in_force) = &self.in_force {
-            let mut in_force = InForce::clone(in_force);
+            let mut in_force = ActiveState::clone(in_force);
             change(&mut in_force);
             self.put_in_force(in_force);
         }
@@ -59,7 +59,7 @@ impl State {
     /// Why the kernel should forward instead of the router, a sentence for each kind of kernel state. A router that
     /// bridges interfaces which the kernel does not bridge never hands back, because then nothing would forward.
     pub(crate) fn reasons(&self) -> Vec<String> {
-        let Some(InForce { plan, .. }) = self.in_force.as_deref() else {
+        let Some(ActiveState { plan, .. }) = self.in_force.as_deref() else {
             return Vec::new();
         };
         let is_alone = || no_bridge(plan, self.bridges.as_ref()).is_some();

@@ -26,8 +26,8 @@ use std::path::Path;
 use weir_base::{Instant, Span};
 use weir_element::kernel::kinds;
 use weir_element::{
-    Completion, Effect, Element, Event, Facts, Finding, InForce, Moment, Output, Place, Request,
-    Ticket, Unfit,
+    ActiveState, Completion, Effect, Event, Facts, Finding, Moment, Output, Place, Request,
+    RouterCore, Ticket, Unfit,
 };
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
@@ -36,7 +36,7 @@ use weir_model::{Change, ComponentPath, Operation};
 /// An element, its simulated time, and the state of its simulated machine.
 #[derive(Default)]
 struct Talk {
-    element: Element,
+    element: RouterCore,
     now: Instant,
     requests: u64,
     /// Facts for the next start.
@@ -295,8 +295,8 @@ fn shown(output: &Output) -> String {
             format!("answer {number}: refused: {}", why.join("; "))
         }
         Output::Notice(notice) => format!("notice {notice:?}"),
-        Output::InForce(in_force) => {
-            let InForce {
+        Output::ActiveState(in_force) => {
+            let ActiveState {
                 plan,
                 taken,
                 handed_back,

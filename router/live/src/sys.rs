@@ -7,19 +7,19 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 ///
 /// # Safety
 /// The type must be `repr(C)` or an integer, without references, and valid for any bytes.
-pub(crate) unsafe trait Plain: Copy {}
+pub(crate) unsafe trait Pod: Copy {}
 
 // SAFETY: an integer.
-unsafe impl Plain for libc::c_int {}
+unsafe impl Pod for libc::c_int {}
 // SAFETY: integers only.
-unsafe impl Plain for libc::tpacket_req {}
+unsafe impl Pod for libc::tpacket_req {}
 // SAFETY: integers only.
-unsafe impl Plain for libc::tpacket_stats {}
+unsafe impl Pod for libc::tpacket_stats {}
 // SAFETY: integers only.
-unsafe impl Plain for libc::packet_mreq {}
+unsafe impl Pod for libc::packet_mreq {}
 
 /// Sets a socket option.
-pub(crate) fn set_option<T: Plain>(
+pub(crate) fn set_option<T: Pod>(
     socket: &impl AsFd,
     level: libc::c_int,
     name: libc::c_int,
@@ -39,12 +39,12 @@ pub(crate) fn set_option<T: Plain>(
 }
 
 /// Reads a socket option.
-pub(crate) fn option<T: Plain>(
+pub(crate) fn option<T: Pod>(
     socket: &impl AsFd,
     level: libc::c_int,
     name: libc::c_int,
 ) -> io::Result<T> {
-    // SAFETY: `Plain` promises that any bytes, zeros too, are a value.
+    // SAFETY: `Pod` promises that any bytes, zeros too, are a value.
     let mut value: T = unsafe { std::mem::zeroed() };
     let mut len = size_of::<T>() as libc::socklen_t;
     // SAFETY: pointer and length describe `value`, and any bytes are a value of its type.

@@ -39,11 +39,11 @@ use weir_path::ip::tables::{NeighbourKey, Tables};
 use weir_path::plane::{Plane, PlanePort};
 
 pub use self::lease::Lease;
-use self::links::{Doorkeeper, Link};
+use self::links::{DeviceOpener, Link};
 use self::pulse::Pulse;
 pub use self::steering::Steering;
 use crate::clock::{self, Waiter, Waker};
-use crate::device::{Counters, Device, Tenure};
+use crate::device::{Counters, Device, OwnershipWindow};
 
 /// The name of the forwarding thread.
 pub(crate) const FORWARDING: &str = "weir-worker";
@@ -146,7 +146,7 @@ pub struct Worker {
     links: Vec<Link>,
     /// Number of links created so far: the id of the next link.
     bound: u64,
-    doorkeeper: Doorkeeper,
+    doorkeeper: DeviceOpener,
     event: Box<dyn FnMut(Event) + Send>,
     moderation: Moderation,
     age_max: Option<Span>,
@@ -185,7 +185,7 @@ impl Worker {
             plane,
             links: Vec::new(),
             bound: 0,
-            doorkeeper: Doorkeeper::default(),
+            doorkeeper: DeviceOpener::default(),
             event,
             moderation: Moderation::default(),
             age_max: None,
@@ -251,19 +251,19 @@ impl Worker {
         }
         if from != to {
             let port = port();
-            self.set_tenure(number, Tenure::NEVER);
+            self.set_ownership(number, OwnershipWindow::NEVER);
             (self.event)(Event::Renamed { port, from, to });
         }
     }
 
     /// Sets which frames of a port belong to the router, if its device is open.
-    pub fn set_tenure(&mut self, number: usize, tenure: Tenure) {
+    pub fn set_ownership(&mut self, number: usize, ownership: OwnershipWindow) {
         if let Some(device) = &mut self.links[number].device {
-            device.set_tenure(tenure);
+            device.set_ownership(ownership);
         }
     }
 
-    /// Whether a port has taken every frame of its tenure and sent every packet that it held.
+    /// Whether a port has taken every frame of its ownership and sent every packet that it held.
     pub fn is_drained(&self, number: usize) -> bool {
         let device = self.links[number].device.as_ref();
         device.is_none_or(|device| device.tenure_is_over()) && self.plane.is_drained(number)
@@ -298,7 +298,7 @@ impl Worker {
             commands,
             waker: waiter.waker(),
         };
-        self.doorkeeper = Doorkeeper::start(handle.clone())?;
+        self.doorkeeper = DeviceOpener::start(handle.clone())?;
         let thread = thread::Builder::new()
             .name(FORWARDING.to_owned())
             .spawn(move || {

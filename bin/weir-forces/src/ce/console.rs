@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tokio::runtime;
 use weir_base::Span;
 use weir_base::setting::{Scalar, did_you_mean, nearest};
-use weir_ce::contract::{Answer, Filter, PathCommand, Request, Watch, WatchId};
+use weir_ce::contract::{Answer, CeSubscription, Filter, PathCommand, Request, WatchId};
 use weir_ce::service;
 use weir_ce::tables::TABLES;
 use weir_forces_live::ce::Handle;
@@ -134,7 +134,7 @@ impl ControlElement for Console {
             count: request.count,
             interval: request.interval_ms.map(|ms| Span::from_millis(ms.into())),
         };
-        let watch = Request::Watch(Watch { fe, place, filter });
+        let watch = Request::Watch(CeSubscription { fe, place, filter });
         match self.asker.ask(watch).map_err(refusal)? {
             Answer::Watching(id) => Ok(id.0),
             other => Err(unexpected(&other)),

@@ -21,8 +21,8 @@ use weir::{Failure, journal};
 use weir_base::Span;
 use weir_ce::Control;
 use weir_ce::configuration::{CePlan, FePlan, ListenPlan};
-use weir_ce::contract::{Member, Params};
-use weir_ce::desired::{Desired, Wish};
+use weir_ce::contract::{FeConfig, Params};
+use weir_ce::desired::{Desired, DesiredValue};
 use weir_ce::network::PathService;
 use weir_ce::path::NetworkPlan;
 use weir_config::Document;
@@ -281,16 +281,19 @@ fn session(plan: &CePlan) -> SessionParams {
 }
 
 /// The FEs, with their configuration and the later changes by operators.
-fn members(plan: &CePlan, store: &Store) -> Result<Vec<Member>, String> {
+fn members(plan: &CePlan, store: &Store) -> Result<Vec<FeConfig>, String> {
     let mut kept = store.read()?;
     let member = |fe: &FePlan| {
         let mut desired = Desired::default();
         for change in &fe.desired {
-            let wish = change.value.clone().map_or(Wish::Exists, Wish::Is);
+            let wish = change
+                .value
+                .clone()
+                .map_or(DesiredValue::Exists, DesiredValue::Is);
             desired.put(&change.path, Some(&wish));
         }
         let kept = kept.remove(&fe.name).unwrap_or_default();
-        Member {
+        FeConfig {
             name: fe.name.clone(),
             id: fe.id,
             is_pinned: fe.certificate.is_some(),

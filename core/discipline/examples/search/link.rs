@@ -14,7 +14,7 @@ use rand::RngExt;
 use weir_base::random::Stream;
 use weir_base::{Instant, Streams};
 use weir_discipline::{Cx, Discipline, Ready, Spec};
-use weir_packet::{Fates, FlowKey, Keys, Packet, Slot};
+use weir_packet::{DropCounters, FlowKey, Keys, Packet, Slot};
 
 use crate::attack::Part;
 use crate::genome::Limb;
@@ -103,7 +103,7 @@ struct Run<'a> {
     attack: Vec<Part<'a>>,
     discipline: Box<dyn Discipline>,
     keys: Keys,
-    fates: Fates,
+    fates: DropCounters,
     chance: Stream,
     now: u64,
     events: BinaryHeap<Reverse<(u64, Event)>>,
@@ -128,7 +128,7 @@ pub(crate) fn run(discipline: &str, limbs: &[Limb], seed: u64) -> Service {
         attack: limbs.iter().map(Part::new).collect(),
         discipline: spec.build(Instant::ZERO, &streams),
         keys: Keys::new(SLOTS, streams.hash_key("keys")),
-        fates: Fates::default(),
+        fates: DropCounters::default(),
         chance: streams.stream("chance"),
         now: 0,
         events: BinaryHeap::new(),

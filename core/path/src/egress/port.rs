@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 
 use weir_base::{Delays, Instant, Rate, Span, Streams, Tally};
 use weir_discipline::{Admission, Cx, Metered, Ready, Spec, SpecMismatch};
-use weir_packet::{Fates, Keys, Packet, Reason};
+use weir_packet::{DropCounters, Keys, Packet, Reason};
 
 use crate::egress::transmitter::Transmitter;
 pub use crate::egress::transmitter::{Link, Transmission};
@@ -71,7 +71,7 @@ impl Port {
         &mut self,
         now: Instant,
         keys: &Keys,
-        fates: &mut Fates,
+        fates: &mut DropCounters,
         mut room: usize,
         departed: &mut dyn FnMut(Packet, Transmission),
     ) -> Option<Instant> {
@@ -154,7 +154,7 @@ impl Port {
         link: Link,
         now: Instant,
         keys: &Keys,
-        fates: &mut Fates,
+        fates: &mut DropCounters,
         streams: &Streams,
     ) {
         self.clock = self.clock.max(now);
@@ -199,7 +199,7 @@ impl Port {
     }
 
     /// Drops all held packets.
-    pub fn shut_down(&mut self, fates: &mut Fates, reason: Reason) {
+    pub fn shut_down(&mut self, fates: &mut DropCounters, reason: Reason) {
         for packet in self.first.take().into_iter().chain(self.arrivals.drain(..)) {
             fates.discard(packet, reason);
         }
@@ -313,7 +313,7 @@ mod tests {
     struct Bench {
         port: Port,
         keys: Keys,
-        fates: Fates,
+        fates: DropCounters,
         departures: Vec<(u64, u64)>,
     }
 
@@ -322,7 +322,7 @@ mod tests {
             Self {
                 port: Port::new(fifo(limit), link(rate), Instant::ZERO, &Streams::new(1)),
                 keys: Keys::new(4096, (1, 2)),
-                fates: Fates::default(),
+                fates: DropCounters::default(),
                 departures: Vec::new(),
             }
         }
@@ -484,7 +484,7 @@ mod tests {
                 Instant::ZERO,
                 &Streams::new(1),
             );
-            let (keys, mut fates) = (Keys::new(60_000, (1, 2)), Fates::default());
+            let (keys, mut fates) = (Keys::new(60_000, (1, 2)), DropCounters::default());
             let lengths = [42, 60, 64, 90, 583, 1514];
             for id in 0..60_000_u32 {
                 let len = lengths[id as usize / 10_000 % 6];
@@ -513,7 +513,7 @@ mod tests {
             ..link(Some(Rate::from_mbps(10)))
         };
         let mut port = Port::new(spec, link, Instant::ZERO, &Streams::new(1));
-        let (mut keys, mut fates) = (Keys::new(60_000, (1, 2)), Fates::default());
+        let (mut keys, mut fates) = (Keys::new(60_000, (1, 2)), DropCounters::default());
         let lengths = [64_u32, FRAME];
         let mut sent = 0_u32;
         let mut wire = [0_u64; 2];

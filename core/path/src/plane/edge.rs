@@ -28,7 +28,7 @@ use crate::fpf::edge::implicit::Implicit;
 use crate::fpf::edge::rule::Listed;
 use crate::fpf::edge::rules::{Found, Rules};
 use crate::fpf::edge::setup::{Encapsulation, NoMatch, Setup};
-use crate::fpf::edge::shaper::{Books, Released, Shapers};
+use crate::fpf::edge::shaper::{QueueCounters, Released, Shapers};
 use crate::ip::forward::Origin;
 use crate::ip::icmp_cause::IcmpCause;
 use crate::ip::tables::Action;
@@ -78,13 +78,13 @@ pub struct Replaced {
 
 /// An active encapsulation, and its counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InForce {
+pub struct ActiveEncapsulation {
     /// Name of the encapsulation.
     pub name: String,
     /// The rule and its counters.
     pub listed: Listed,
     /// The counters of the queue, if packets wait for a rate.
-    pub queue: Books,
+    pub queue: QueueCounters,
 }
 
 impl Plane {
@@ -130,10 +130,10 @@ impl Plane {
     }
 
     /// The active encapsulations, lowest row first.
-    pub fn fpf_encapsulations(&self) -> impl Iterator<Item = InForce> {
+    pub fn fpf_encapsulations(&self) -> impl Iterator<Item = ActiveEncapsulation> {
         let edge = self.edge.iter();
         edge.flat_map(|edge| {
-            edge.rules.iter().map(|listed| InForce {
+            edge.rules.iter().map(|listed| ActiveEncapsulation {
                 name: edge.names.get(&listed.row).cloned().unwrap_or_default(),
                 queue: edge.shapers.books(listed.row),
                 listed,

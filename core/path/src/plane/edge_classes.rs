@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use weir_base::Instant;
 
-use crate::fpf::edge::classes::InForce;
+use crate::fpf::edge::classes::ActiveClass;
 use crate::fpf::edge::copies::Copies;
 use crate::fpf::edge::filter::Subject;
 use crate::fpf::edge::implicit::{Decision, Implicit, Stats};
@@ -51,7 +51,7 @@ impl Plane {
     }
 
     /// The active classes, in the order of their priority.
-    pub fn fpf_classes(&self) -> impl Iterator<Item = InForce> {
+    pub fn fpf_classes(&self) -> impl Iterator<Item = ActiveClass> {
         let edge = self.edge.iter();
         edge.flat_map(|edge| edge.implicit.iter().flat_map(|all| all.classes()))
     }

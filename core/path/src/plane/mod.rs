@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use weir_base::{Instant, Rate, Streams, Tally};
 use weir_discipline::Spec;
-use weir_packet::{Direction, Fates, FlowKey, Packet, Pool, Reason, Slot};
+use weir_packet::{Direction, DropCounters, FlowKey, Packet, Pool, Reason, Slot};
 
 use crate::egress::port::{Link, Port};
 use crate::exception::Exceptions;
@@ -44,7 +44,7 @@ use crate::plane::fpf::Fpf;
 use crate::plane::observe::{At, Batch, Events, Observers, TooMany};
 use crate::plane::round_trips::Measured;
 use crate::plane::step::Arrival;
-use crate::plane::watch::{Fetched, Frame, Place, Sightings, Want, Watch, Watched};
+use crate::plane::watch::{Fetched, Frame, PacketRecorder, Place, Sightings, Want, Watched};
 use crate::talkers::Talkers;
 
 /// The network layer of a port: how frames that arrive at it are forwarded.
@@ -106,7 +106,7 @@ impl PlanePort {
 /// Everything that a packet touches, driven by one thread.
 pub struct Plane {
     pub(crate) pool: Pool,
-    pub(crate) fates: Fates,
+    pub(crate) fates: DropCounters,
     pub(crate) ports: Vec<PlanePort>,
     pub(crate) tables: Arc<Tables>,
     pub(crate) next_hops: NextHopCache,
@@ -123,7 +123,7 @@ pub struct Plane {
     pub(crate) streams: Streams,
     /// Memory for one segment of a superframe.
     pub(crate) segment: Vec<u8>,
-    pub(crate) watch: Option<Box<Watch>>,
+    pub(crate) watch: Option<Box<PacketRecorder>>,
     pub(crate) observers: Observers,
     /// Time of the current step or arrival, which may drop packets.
     pub(crate) now: Instant,
@@ -139,7 +139,7 @@ impl Plane {
         let secret = streams.hash_key("flow-hash");
         Self {
             pool: Pool::new(packets, frame_bytes_max, secret),
-            fates: Fates::default(),
+            fates: DropCounters::default(),
             ports: Vec::new(),
             tables: Arc::default(),
             next_hops: NextHopCache::default(),
@@ -288,7 +288,7 @@ impl Plane {
         if self.watch.as_ref().is_some_and(|w| !w.is_abandoned(now)) {
             return Err(Watched);
         }
-        let watch = Watch::new(want, empty, now);
+        let watch = PacketRecorder::new(want, empty, now);
         for slot in &mut self.ports {
             slot.watched = watch.place_of(&slot.name);
         }
@@ -376,7 +376,7 @@ impl Plane {
     }
 
     /// The counters of dropped and marked packets.
-    pub fn fates(&self) -> &Fates {
+    pub fn fates(&self) -> &DropCounters {
         &self.fates
     }
 

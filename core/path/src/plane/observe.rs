@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weir_base::{Instant, Span, Tally};
-use weir_packet::{Fates, FlowKey, Freed, Pool, Reason, Slot};
+use weir_packet::{DropCounters, FlowKey, Freed, Pool, Reason, Slot};
 
 use crate::classify::flow_key;
 use crate::headers;
@@ -266,7 +266,7 @@ impl Observers {
 
     /// Counts dropped packets, before their memory is used again.
     #[inline(never)] // forwarded packets do not get here
-    pub(super) fn see(&mut self, at: &At<'_>, fates: &Fates, pool: &Pool) {
+    pub(super) fn see(&mut self, at: &At<'_>, fates: &DropCounters, pool: &Pool) {
         for freed in fates.to_be_freed() {
             if !freed.reason.is_loss() {
                 continue;
@@ -309,7 +309,7 @@ impl Observers {
 
     /// Turns the drops so far into events, at the end of an interval.
     #[cold]
-    pub(super) fn flush(&mut self, ports: &[PlanePort], fates: &Fates, now: Instant) {
+    pub(super) fn flush(&mut self, ports: &[PlanePort], fates: &DropCounters, now: Instant) {
         self.all.retain(|observer| observer.is_alive(now));
         for observer in &mut self.all {
             if observer.due <= now {
@@ -321,7 +321,7 @@ impl Observers {
     }
 
     /// Turns all drops so far into events.
-    pub(super) fn flush_all(&mut self, ports: &[PlanePort], fates: &Fates, now: Instant) {
+    pub(super) fn flush_all(&mut self, ports: &[PlanePort], fates: &DropCounters, now: Instant) {
         for observer in &mut self.all {
             observer.due = now;
         }
@@ -334,7 +334,7 @@ impl Observers {
         &mut self,
         empties: impl IntoIterator<Item = Events>,
         ports: &[PlanePort],
-        fates: &Fates,
+        fates: &DropCounters,
         now: Instant,
     ) -> Vec<Batch> {
         // Drops that were counted without a packet have begun no interval.
@@ -431,7 +431,7 @@ impl Observer {
         }
     }
 
-    fn flush(&mut self, ports: &[PlanePort], fates: &Fates, now: Instant) {
+    fn flush(&mut self, ports: &[PlanePort], fates: &DropCounters, now: Instant) {
         let mut used = std::mem::take(&mut self.used);
         used.sort_unstable_by_key(|number| self.places[usize::from(*number)].first);
         for number in used.drain(..) {
@@ -459,7 +459,7 @@ impl Observer {
     }
 
     /// Turns the drops that found no place into events; for the history, also the drops that were only counted.
-    fn show_others(&mut self, fates: &Fates, now: Instant) {
+    fn show_others(&mut self, fates: &DropCounters, now: Instant) {
         for reason in Reason::ALL.into_iter().filter(|reason| reason.is_loss()) {
             let all = match self.number {
                 HISTORY => fates.ended(reason),

@@ -18,7 +18,7 @@
 use std::collections::BTreeSet;
 
 use weir_base::{Instant, Span};
-use weir_packet::{Direction, Fate, Fates, FlowKey, Freed, Packet, Pool, Reason, Slot};
+use weir_packet::{Direction, DropCounters, Fate, FlowKey, Freed, Packet, Pool, Reason, Slot};
 
 use crate::classify::flow_key;
 use crate::headers;
@@ -89,7 +89,7 @@ pub struct Watched;
 
 /// An active watch.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct PacketRecorder {
     want: Want,
     sightings: Sightings,
     captured: u64,
@@ -185,7 +185,7 @@ impl Sightings {
     }
 }
 
-impl Watch {
+impl PacketRecorder {
     pub(crate) fn new(want: Want, sightings: Sightings, now: Instant) -> Self {
         Self {
             captured: 0,
@@ -271,7 +271,7 @@ impl Watch {
         &mut self,
         port: Option<u16>,
         direction: Option<Direction>,
-        fates: &Fates,
+        fates: &DropCounters,
         pool: &Pool,
         seen: Option<Slot>,
     ) {

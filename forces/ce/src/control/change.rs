@@ -15,9 +15,9 @@ use weir_base::setting::Scalar;
 use weir_element::differences;
 use weir_lfb::{Plan, section};
 use weir_model::{Change, ComponentPath, Fault, IdPath, Operation, Step, Value};
+use weir_protocol::path_selector::PathSelector;
 use weir_protocol::schema::Access;
 use weir_protocol::value;
-use weir_protocol::way::Way;
 use weir_protocol::wire::{Content, Id, OperationKind};
 
 use super::Control;
@@ -411,7 +411,7 @@ impl Control {
 }
 
 /// The IDs of a path, with 0 standing for any row where a key selects one.
-fn whole_ids(way: &Way) -> Vec<u32> {
+fn whole_ids(way: &PathSelector) -> Vec<u32> {
     let mut ids = way.ids.clone();
     if let Some((_, below)) = &way.key {
         ids.push(0);

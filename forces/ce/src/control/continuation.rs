@@ -32,7 +32,7 @@ pub(super) enum Then {
     /// Execute a change of a controller.
     Steered(Ticket, Id),
     /// Send sections of the network.
-    Given(Box<Giving>),
+    Given(Box<PendingSections>),
     /// Read a sample for a watch.
     Sample(WatchId),
     /// Subscribe to an event.
@@ -73,7 +73,7 @@ pub(super) struct Part {
 
 /// A change of sections in progress.
 #[derive(Debug)]
-pub(super) struct Giving {
+pub(super) struct PendingSections {
     pub(super) ticket: Ticket,
     pub(super) fe: Id,
     /// The configuration afterwards.

@@ -19,7 +19,7 @@ use super::continuation::{Answers, Then};
 use super::member::{Fe, State};
 use super::resolved::Resolved;
 use super::watch::subscription;
-use crate::contract::{Filter, Journal, Place};
+use crate::contract::{Filter, LogEvent, Place};
 use crate::leaf::Leaf;
 
 /// The events of the class.
@@ -73,7 +73,7 @@ impl Control {
         if let Some(fe) = self.fes.get_mut(&id).filter(|fe| fe.is_associated()) {
             fe.state = State::InSync;
             let name = fe.name.clone();
-            self.note(Journal::InSync(name, count));
+            self.note(LogEvent::InSync(name, count));
             self.subscribe_again(now, id);
         }
         self.retry(now);
@@ -108,8 +108,8 @@ impl Control {
         fe.lacks = lacks.clone();
         let name = fe.name.clone();
         self.note(match lacks {
-            Some(why) => Journal::Lacks(name, why),
-            None => Journal::Regained(name, lost),
+            Some(why) => LogEvent::Lacks(name, why),
+            None => LogEvent::Regained(name, lost),
         });
     }
 

@@ -8,8 +8,8 @@ use weir_lfb::named::{Instance, Named};
 use weir_model::{Change, ComponentPath};
 use weir_protocol::wire::Id;
 
-use crate::contract::Member;
-use crate::desired::{Desired, Record, Wish};
+use crate::contract::FeConfig;
+use crate::desired::{Desired, DesiredValue, Record};
 use crate::directory::Directory;
 use crate::route::Routes;
 use crate::route::rows::Rows;
@@ -43,12 +43,12 @@ pub(super) struct Fe {
     /// FPF sections that the network wants, each as a whole, a part of `desired`. `None` if the FE is in no network.
     pub(super) network: Option<Layer>,
     /// Desired values set by operators, as stored, a part of `desired`.
-    kept: BTreeMap<ComponentPath, Wish>,
+    kept: BTreeMap<ComponentPath, DesiredValue>,
     /// Whether a CE configuration change put the FE out of sync.
     pub(super) is_stale: bool,
     /// FPF sections deleted from the CE's configuration. The FE may still have them.
     gone: BTreeSet<ComponentPath>,
-    /// Components of any class that operators have set, in the form of [`Member::components`].
+    /// Components of any class that operators have set, in the form of [`FeConfig::components`].
     pub(super) components: BTreeMap<ComponentPath, String>,
     pub(super) state: State,
     pub(super) directory: Directory,
@@ -71,7 +71,7 @@ pub(super) struct Fe {
 }
 
 impl Fe {
-    pub(super) fn new(member: Member) -> Self {
+    pub(super) fn new(member: FeConfig) -> Self {
         let mut fe = Self {
             name: member.name,
             id: member.id,
@@ -135,10 +135,13 @@ impl Fe {
         let mut desired = self.configured.clone();
         for (path, section) in self.network.iter().flatten() {
             if Instance::find(path).is_some() {
-                desired.put(path, Some(&Wish::Default)); // components that the section omits have defaults
+                desired.put(path, Some(&DesiredValue::Default)); // components that the section omits have defaults
             }
             for change in section {
-                let wish = change.value.clone().map_or(Wish::Exists, Wish::Is);
+                let wish = change
+                    .value
+                    .clone()
+                    .map_or(DesiredValue::Exists, DesiredValue::Is);
                 desired.put(&change.path, Some(&wish));
             }
         }
@@ -165,7 +168,7 @@ impl Fe {
         let others = kinds.filter(|_| self.network.is_some()).flat_map(of_kind);
         for section in self.gone.iter().cloned().chain(others) {
             if is_gone(&section) {
-                wanted.put(&section, Some(&Wish::Default));
+                wanted.put(&section, Some(&DesiredValue::Default));
             }
         }
         wanted

@@ -35,7 +35,7 @@ use self::member::Fe;
 use self::watch::Watches;
 use crate::codec::Codec;
 use crate::contract::{
-    Answer, Journal, Member, Output, Params, REQUESTS_MAX, Refusal, Request, StoreTicket, Ticket,
+    Answer, FeConfig, LogEvent, Output, Params, REQUESTS_MAX, Refusal, Request, StoreTicket, Ticket,
 };
 
 /// The peer of a link.
@@ -75,7 +75,7 @@ impl Control {
     pub fn new(
         params: Params,
         registry: Registry,
-        members: Vec<Member>,
+        members: Vec<FeConfig>,
     ) -> Result<Self, ParamsError> {
         let ce = Ce::new(params.session.clone())?;
         let names = members.iter().map(|m| (m.name.clone(), m.id)).collect();
@@ -158,17 +158,17 @@ impl Control {
 
     /// Why an Association Setup must not reach the session, where it would end the existing association of the FE that
     /// it names: the FE is not configured, or it has a certificate and this peer has not authenticated.
-    fn impostor(&self, link: LinkId, bytes: &[u8]) -> Option<Journal> {
+    fn impostor(&self, link: LinkId, bytes: &[u8]) -> Option<LogEvent> {
         let view = View::new_checked(bytes).ok()?;
         let peer = self.peers.get(&link).filter(|peer| !peer.has_proved)?;
         if view.kind() != MessageKind::AssociationSetup || view.source() == Id::UNASSIGNED {
             return None;
         }
         match self.fes.get(&view.source()) {
-            None => Some(Journal::Unknown(view.source())),
+            None => Some(LogEvent::Unknown(view.source())),
             Some(fe) if fe.is_pinned => {
                 let (name, address) = (fe.name.clone(), peer.address.clone());
-                Some(Journal::Unproved(name, address))
+                Some(LogEvent::Unproved(name, address))
             }
             Some(_) => None,
         }
@@ -264,8 +264,8 @@ impl Control {
         self.next
     }
 
-    fn note(&mut self, journal: Journal) {
-        self.outputs.push_back(Output::Journal(journal));
+    fn note(&mut self, journal: LogEvent) {
+        self.outputs.push_back(Output::LogEvent(journal));
     }
 
     /// Handles the events of the associations.
@@ -296,12 +296,12 @@ impl Control {
 
     fn associated(&mut self, now: Instant, id: Id) {
         let Some(fe) = self.fes.get_mut(&id) else {
-            self.note(Journal::Unknown(id));
+            self.note(LogEvent::Unknown(id));
             return self.ce.release(now, id, TeardownReason::Unspecified);
         };
         let name = fe.name.clone();
         fe.associated();
-        self.note(Journal::Associated(name));
+        self.note(LogEvent::Associated(name));
         self.describe(now, id);
     }
 
@@ -309,7 +309,7 @@ impl Control {
         if let Some(fe) = self.fes.get_mut(&id) {
             fe.lost(why);
             let name = fe.name.clone();
-            self.note(Journal::Lost(name, why.to_owned()));
+            self.note(LogEvent::Lost(name, why.to_owned()));
             self.retry(now);
         }
     }

@@ -7,7 +7,7 @@ use weir_base::Instant;
 use weir_protocol::wire::Id;
 
 use super::Control;
-use super::continuation::{Answers, Giving, Then};
+use super::continuation::{Answers, PendingSections, Then};
 use super::member::State;
 use crate::contract::{Answer, GivenSection, Refusal, Request, Ticket};
 use crate::settings::{self, Edit};
@@ -53,7 +53,7 @@ impl Control {
     }
 
     /// The edits that bring an FE to its desired state.
-    fn giving(&self, ticket: Ticket, id: Id) -> Result<(Giving, Vec<Edit>), String> {
+    fn giving(&self, ticket: Ticket, id: Id) -> Result<(PendingSections, Vec<Edit>), String> {
         let fe = self.fes.get(&id).ok_or("it is no longer configured")?;
         let actual = match (&fe.in_force, &fe.state) {
             (Some(actual), _) => actual,
@@ -65,7 +65,7 @@ impl Control {
             faults.join("; ")
         })?;
         let edits = settings::difference(&self.codec, &fe.directory, actual, &target)?;
-        let giving = Giving {
+        let giving = PendingSections {
             ticket,
             fe: id,
             target,
@@ -75,7 +75,7 @@ impl Control {
     }
 
     /// Handles the FE's answer.
-    pub(super) fn given(&mut self, now: Instant, giving: Giving, answers: Answers) {
+    pub(super) fn given(&mut self, now: Instant, giving: PendingSections, answers: Answers) {
         let id = giving.fe;
         let done = answers.and_then(|leaves| self.all_done(id, &leaves));
         let mut is_unsure = false;

@@ -10,13 +10,13 @@ use weir_protocol::wire::Id;
 
 use super::Control;
 use super::member::Fe;
-use crate::contract::Member;
+use crate::contract::FeConfig;
 
 impl Control {
     /// Replaces the FEs that may associate. Ends the associations of FEs that are not in `members`, and of those in
     /// `ended`, which must authenticate again. Values that operators have set stay: `kept` of a member counts only if
     /// the member is new.
-    pub fn replace_members(&mut self, now: Instant, members: Vec<Member>, ended: &BTreeSet<Id>) {
+    pub fn replace_members(&mut self, now: Instant, members: Vec<FeConfig>, ended: &BTreeSet<Id>) {
         let new: BTreeMap<Id, String> = members.iter().map(|m| (m.id, m.name.clone())).collect();
         let stays = |fe: &Fe| new.get(&fe.id) == Some(&fe.name);
         let gone = self.fes.values().filter(|fe| !stays(fe));

@@ -1,6 +1,6 @@
 //! Addresses of components, resolved for an FE.
 
-use weir_protocol::way::Way;
+use weir_protocol::path_selector::PathSelector;
 use weir_protocol::wire::{Content, PathData, Selector};
 
 use crate::settings::BlockId;
@@ -11,7 +11,7 @@ pub(super) struct Resolved {
     /// The LFB.
     pub(super) block: BlockId,
     /// Path within the LFB.
-    pub(super) way: Way,
+    pub(super) way: PathSelector,
     /// First and last row of a range.
     pub(super) range: Option<(u32, u32)>,
 }

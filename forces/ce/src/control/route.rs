@@ -25,12 +25,12 @@ use super::resolved::Resolved;
 use super::sync::{Paths, ROUNDS_MAX};
 use crate::contract::{Answer, Refusal, Ticket};
 use crate::leaf::Leaf;
-use crate::route::rows::{self, Family, Gate, Rows, Updates};
+use crate::route::rows::{self, Family, FeNextHop, Rows, Updates};
 use crate::route::{Hop, LINES_MAX, RouteChange, RouteKey, RouteRecord, Verb};
 use crate::settings::Edit;
 
 /// The desired next hop of each prefix; `None` deletes the prefix.
-type Wanted = BTreeMap<IpNet, Option<Gate>>;
+type Wanted = BTreeMap<IpNet, Option<FeNextHop>>;
 
 impl Fe {
     /// The changes to the desired routes, if each change is permitted.
@@ -138,7 +138,7 @@ impl Fe {
 struct Gates<'a>(HashMap<&'a str, u32>);
 
 impl Gates<'_> {
-    fn gate(&self, hop: &Hop) -> Result<Gate, String> {
+    fn gate(&self, hop: &Hop) -> Result<FeNextHop, String> {
         match self.0.get(&*hop.port) {
             Some(port) => Ok((hop.gateway, *port)),
             None => Err(format!("there is no port `{}`", hop.port)),

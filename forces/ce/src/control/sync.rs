@@ -20,7 +20,7 @@ use super::Control;
 use super::continuation::{Answers, Restoring, Then};
 use super::member::{Fe, State};
 use super::read::joined;
-use crate::contract::{Journal, Place, Refusal};
+use crate::contract::{LogEvent, Place, Refusal};
 use crate::directory::{Directory, FE_OBJECT, FE_PROTOCOL, SELECTORS};
 use crate::leaf::{Leaf, failure_in_words};
 use crate::settings::{self, BlockId, Edit};
@@ -276,7 +276,7 @@ impl Control {
         if let Some(fe) = self.fes.get_mut(&id).filter(|fe| fe.is_associated()) {
             fe.state = State::Refused(why.to_owned());
             let name = fe.name.clone();
-            self.note(Journal::Refused(name, why.to_owned()));
+            self.note(LogEvent::Refused(name, why.to_owned()));
             self.subscribe_again(now, id);
         }
         self.retry(now);

@@ -17,7 +17,8 @@ use super::continuation::{Answers, Registration, Then};
 use super::member::Fe;
 use super::resolved::Resolved;
 use crate::contract::{
-    Answer, Filter, NOTICES_MAX, Notices, Output, Refusal, Ticket, WATCHES_MAX, Watch, WatchId,
+    Answer, CeSubscription, Filter, NOTICES_MAX, Notices, Output, Refusal, Ticket, WATCHES_MAX,
+    WatchId,
 };
 use crate::leaf::{Leaf, leaves};
 use crate::settings::Edit;
@@ -49,7 +50,7 @@ impl Watches {
 #[derive(Debug)]
 struct Watching {
     fe: Id,
-    watch: Watch,
+    watch: CeSubscription,
     resolved: Resolved,
     /// Time of the next sample of a component; `None` for an event.
     next: Option<Instant>,
@@ -87,7 +88,7 @@ impl Watching {
 }
 
 impl Control {
-    pub(super) fn watch(&mut self, now: Instant, ticket: Ticket, watch: Watch) {
+    pub(super) fn watch(&mut self, now: Instant, ticket: Ticket, watch: CeSubscription) {
         let watching = match self.watching(now, watch) {
             Ok(watching) => watching,
             Err(refusal) => return self.answer(ticket, Err(refusal)),
@@ -111,7 +112,7 @@ impl Control {
         }
     }
 
-    fn watching(&self, now: Instant, watch: Watch) -> Result<Watching, Refusal> {
+    fn watching(&self, now: Instant, watch: CeSubscription) -> Result<Watching, Refusal> {
         if self.watches.0.len() >= WATCHES_MAX {
             let why = format!("there are already {WATCHES_MAX} watches; end one");
             return Err(Refusal::Wrong(why));

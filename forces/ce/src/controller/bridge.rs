@@ -16,7 +16,9 @@ use weir_model::{Component, Value};
 
 use super::{Command, CommandId, ControllerPlan, Controllers, Done, Note, Report};
 use crate::Control;
-use crate::contract::{Answer, Journal, Output, Place, Refusal, Request, Ticket, Watch, WatchId};
+use crate::contract::{
+    Answer, CeSubscription, LogEvent, Output, Place, Refusal, Request, Ticket, WatchId,
+};
 use crate::tables::CONTROLLERS;
 
 /// Tickets of the bridge have this bit set; tickets of the driver must not.
@@ -97,10 +99,10 @@ impl Bridge {
                 return None;
             }
             // Controllers can steer an FE even if it refuses a part of its desired state.
-            Output::Journal(Journal::InSync(fe, _) | Journal::Refused(fe, _)) => {
+            Output::LogEvent(LogEvent::InSync(fe, _) | LogEvent::Refused(fe, _)) => {
                 self.comes(now, fe);
             }
-            Output::Journal(Journal::Lost(fe, _)) => self.goes(now, fe),
+            Output::LogEvent(LogEvent::Lost(fe, _)) => self.goes(now, fe),
             _ => {}
         }
         Some(output)
@@ -279,7 +281,7 @@ fn request(command: Command) -> Result<Request, (Arc<str>, Vec<Arc<str>>)> {
             instance,
             event,
             filter,
-        } => Request::Watch(Watch {
+        } => Request::Watch(CeSubscription {
             fe: fe.to_string(),
             place: Place {
                 class: class.to_owned(),

@@ -23,7 +23,7 @@ use weir_wire::ethernet::{self, Mac};
 use super::remote::RemotePlan;
 use super::{Answers, Outcome, RemotePort, Stats, to_port};
 use crate::Control;
-use crate::contract::{Answer, Journal, Output, Request, Ticket};
+use crate::contract::{Answer, LogEvent, Output, Request, Ticket};
 
 /// Tickets of these requests have this bit set; tickets of the driver must not.
 const OWN: u64 = 1 << 62;
@@ -134,12 +134,12 @@ impl Remotes {
                 None => return Some(Output::Answer(ticket, answer)),
             },
             // An FE that refuses a part of its desired state still has ports.
-            Output::Journal(Journal::InSync(ref fe, _) | Journal::Refused(ref fe, _)) => {
+            Output::LogEvent(LogEvent::InSync(ref fe, _) | LogEvent::Refused(ref fe, _)) => {
                 if let Some(fe) = self.named(fe) {
                     fe.due = Some(now);
                 }
             }
-            Output::Journal(Journal::Lost(ref fe, _)) => {
+            Output::LogEvent(LogEvent::Lost(ref fe, _)) => {
                 if let Some(fe) = self.named(fe) {
                     (fe.due, fe.trouble) = (None, None);
                     fe.ports.clear();

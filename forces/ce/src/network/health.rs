@@ -15,7 +15,7 @@ use super::Note;
 use super::hold_down::{HoldDown, State};
 use super::rollout::Rollout;
 use super::state::Network;
-use crate::contract::{Answer, Filter, Place, Refusal, Request, Watch, WatchId};
+use crate::contract::{Answer, CeSubscription, Filter, Place, Refusal, Request, WatchId};
 use crate::path::{NetworkPlan, wrong};
 
 /// Interval between reads of all ports without an event. A watch ends after three intervals without a fetch.
@@ -33,7 +33,7 @@ type Port = (String, String);
 
 /// A request to an FE.
 #[derive(Clone, Debug)]
-pub(super) enum Wish {
+pub(super) enum HealthQuery {
     /// Subscribe to an event of a port.
     Watch(Port, &'static str),
     /// Read the ports of this FE.
@@ -87,7 +87,7 @@ pub(super) struct Health {
     noticed: BTreeSet<WatchId>,
     /// Time of the next fetch from all watches without a notice.
     fetch_at: Instant,
-    wishes: VecDeque<Wish>,
+    wishes: VecDeque<HealthQuery>,
     events: VecDeque<Event>,
 }
 
@@ -139,7 +139,7 @@ impl Health {
             }
             elements.insert(name.clone(), element);
             if is_new && self.there.contains(&name) {
-                self.wishes.push_back(Wish::Ports(name));
+                self.wishes.push_back(HealthQuery::Ports(name));
             }
         }
         for (name, id) in &plan.links {
@@ -189,7 +189,7 @@ impl Health {
     /// Handles an FE that is in sync.
     pub(super) fn comes(&mut self, fe: &str) {
         if self.there.insert(fe.to_owned()) && self.elements.contains_key(fe) {
-            self.wishes.push_back(Wish::Ports(fe.to_owned()));
+            self.wishes.push_back(HealthQuery::Ports(fe.to_owned()));
         }
         self.watch();
     }
@@ -217,7 +217,8 @@ impl Health {
         for port in ports {
             for event in [LOST, FOUND] {
                 if self.watched.insert((port.clone(), event)) {
-                    self.wishes.push_back(Wish::Watch(port.clone(), event));
+                    self.wishes
+                        .push_back(HealthQuery::Watch(port.clone(), event));
                 }
             }
         }
@@ -234,7 +235,7 @@ impl Health {
     }
 
     /// The requests that are due.
-    pub(super) fn poll_wishes(&mut self, now: Instant) -> Vec<(Wish, Request)> {
+    pub(super) fn poll_wishes(&mut self, now: Instant) -> Vec<(HealthQuery, Request)> {
         if self.fetch_at <= now {
             self.fetch_at = now + READ_INTERVAL;
             self.noticed.extend(self.watches.keys());
@@ -242,17 +243,17 @@ impl Health {
         for (name, element) in &mut self.elements {
             if element.read_at <= now && self.there.contains(name) {
                 element.read_at = now + READ_INTERVAL;
-                self.wishes.push_back(Wish::Ports(name.clone()));
+                self.wishes.push_back(HealthQuery::Ports(name.clone()));
             }
         }
         let fetches = std::mem::take(&mut self.noticed)
             .into_iter()
-            .map(Wish::Fetch);
-        let wishes: Vec<Wish> = self.wishes.drain(..).chain(fetches).collect();
+            .map(HealthQuery::Fetch);
+        let wishes: Vec<HealthQuery> = self.wishes.drain(..).chain(fetches).collect();
         let mut requests = Vec::new();
         for wish in wishes {
             let request = match &wish {
-                Wish::Watch((fe, port), event) => Request::Watch(Watch {
+                HealthQuery::Watch((fe, port), event) => Request::Watch(CeSubscription {
                     fe: fe.clone(),
                     place: Place {
                         class: PORTS.to_owned(),
@@ -261,8 +262,8 @@ impl Health {
                     },
                     filter: Filter::default(),
                 }),
-                Wish::Fetch(watch) => Request::Fetch(*watch),
-                Wish::Ports(fe) => {
+                HealthQuery::Fetch(watch) => Request::Fetch(*watch),
+                HealthQuery::Ports(fe) => {
                     let Some(element) = self.elements.get_mut(fe) else {
                         continue;
                     };
@@ -286,29 +287,29 @@ impl Health {
     pub(super) fn handle_answer(
         &mut self,
         now: Instant,
-        wish: Wish,
+        wish: HealthQuery,
         answer: Result<Answer, Refusal>,
     ) {
         match (wish, answer) {
-            (Wish::Watch(port, event), Ok(Answer::Watching(watch))) => {
+            (HealthQuery::Watch(port, event), Ok(Answer::Watching(watch))) => {
                 self.watches.insert(watch, (port, event));
             }
-            (Wish::Watch(port, event), _) => {
+            (HealthQuery::Watch(port, event), _) => {
                 self.watched.remove(&(port, event)); // repeated when the FE is next in sync
             }
-            (Wish::Fetch(_), Ok(Answer::Notices(notices))) => {
+            (HealthQuery::Fetch(_), Ok(Answer::Notices(notices))) => {
                 for notice in &notices.notices {
                     self.notice(now, notice);
                 }
             }
-            (Wish::Fetch(watch), _) => {
+            (HealthQuery::Fetch(watch), _) => {
                 if let Some(ended) = self.watches.remove(&watch) {
                     self.watched.remove(&ended);
                     self.watch();
                 }
             }
-            (Wish::Ports(fe), Ok(Answer::Value(rows))) => self.read(now, &fe, &rows),
-            (Wish::Ports(fe), _) => {
+            (HealthQuery::Ports(fe), Ok(Answer::Value(rows))) => self.read(now, &fe, &rows),
+            (HealthQuery::Ports(fe), _) => {
                 if let Some(element) = self.elements.get_mut(&fe) {
                     element.read_at = now + RETRY;
                     (element.is_reading, element.is_old) = (false, false);
@@ -327,7 +328,7 @@ impl Health {
             if event == Some(LOST) {
                 element.ports.insert(port.to_owned(), false);
             }
-            self.wishes.push_back(Wish::Ports(fe.to_owned()));
+            self.wishes.push_back(HealthQuery::Ports(fe.to_owned()));
         }
         self.decide(now);
     }
@@ -339,7 +340,7 @@ impl Health {
         };
         element.is_reading = false;
         if std::mem::take(&mut element.is_old) {
-            return self.wishes.push_back(Wish::Ports(fe.to_owned()));
+            return self.wishes.push_back(HealthQuery::Ports(fe.to_owned()));
         }
         if !self.there.contains(fe) {
             return;

@@ -37,12 +37,14 @@ use weir_base::{Instant, Span};
 use weir_model::{Change, Fault};
 
 use self::answer::Waiting;
-use self::health::{Event, Health, Wish};
+use self::health::{Event, Health, HealthQuery};
 use self::rollout::{DeliveryId, Rollout};
 use self::state::Network;
 pub use self::state::{Keys, REQUESTS_MAX};
 use crate::Control;
-use crate::contract::{Answer, Journal, Output, PathRecord, Refusal, Request, StoreTicket, Ticket};
+use crate::contract::{
+    Answer, LogEvent, Output, PathRecord, Refusal, Request, StoreTicket, Ticket,
+};
 use crate::path::NetworkPlan;
 
 /// Tickets of the path service have these bits set; tickets of the driver and of the bridge must not.
@@ -54,7 +56,7 @@ const START_MAX: Span = Span::from_secs(5);
 #[derive(Clone, Debug)]
 enum Purpose {
     Delivery(DeliveryId),
-    Health(Wish),
+    Health(HealthQuery),
 }
 
 /// A log event.
@@ -194,14 +196,14 @@ impl PathService {
                 None => return Some(Output::Answer(ticket, answer)),
             },
             Output::Noticed(watch) if self.health.watches(watch) => self.health.noticed(watch),
-            Output::Journal(journal) => {
+            Output::LogEvent(journal) => {
                 match &journal {
-                    Journal::InSync(fe, _) => self.health.comes(fe),
-                    Journal::Refused(fe, why) => self.goes(now, fe, why),
-                    Journal::Lost(fe, why) => self.goes(now, fe, why),
+                    LogEvent::InSync(fe, _) => self.health.comes(fe),
+                    LogEvent::Refused(fe, why) => self.goes(now, fe, why),
+                    LogEvent::Lost(fe, why) => self.goes(now, fe, why),
                     _ => {}
                 }
-                return Some(Output::Journal(journal));
+                return Some(Output::LogEvent(journal));
             }
             other => return Some(other),
         }

@@ -54,7 +54,7 @@ impl Family {
 }
 
 /// A next hop as an FE represents it: the next router, and the instance of the port.
-pub(crate) type Gate = (Option<IpAddr>, u32);
+pub(crate) type FeNextHop = (Option<IpAddr>, u32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Row {
@@ -70,7 +70,7 @@ pub(crate) struct Rows {
     prefixes: BTreeMap<IpNet, Row>,
     /// Row numbers of the prefixes.
     used: HashSet<u32>,
-    hops: BTreeMap<Gate, u32>,
+    hops: BTreeMap<FeNextHop, u32>,
     /// Number of prefixes that use each next hop. Every existing next-hop row has an entry.
     users: BTreeMap<u32, usize>,
     /// Prefix rows with contents that the service would not write.
@@ -83,7 +83,7 @@ pub(crate) struct Rows {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Update {
     prefixes: Vec<(IpNet, Option<Row>)>,
-    made: BTreeMap<Gate, u32>,
+    made: BTreeMap<FeNextHop, u32>,
     users: BTreeMap<u32, usize>,
     gone: Vec<u32>,
     cursors: Option<[u32; 2]>,
@@ -164,7 +164,7 @@ impl Rows {
     /// existing rows.
     pub(crate) fn update(
         &self,
-        wanted: impl IntoIterator<Item = (IpNet, Option<Gate>)>,
+        wanted: impl IntoIterator<Item = (IpNet, Option<FeNextHop>)>,
         clean: bool,
     ) -> Result<(Update, Vec<Edit>), String> {
         let mut update = Update {
@@ -250,7 +250,7 @@ impl Rows {
     }
 
     /// The row of a next hop, which may be a new row.
-    fn hop(&self, update: &mut Update, gate: Gate) -> Result<u32, String> {
+    fn hop(&self, update: &mut Update, gate: FeNextHop) -> Result<u32, String> {
         if let Some(row) = self.hops.get(&gate).or_else(|| update.made.get(&gate)) {
             return Ok(*row);
         }
@@ -359,7 +359,7 @@ fn prefix(family: Family, row: &Value) -> Option<(IpNet, u32)> {
     (prefix == prefix.trunc() && !has_several).then_some((prefix, hop))
 }
 
-fn gate(row: &Value) -> Option<Gate> {
+fn gate(row: &Value) -> Option<FeNextHop> {
     let address = address_of(row.text("NextHopIPAddr")?)?;
     let gateway = Some(address).filter(|address| !address.is_unspecified());
     Some((gateway, u32::try_from(row.whole("L3PortID")?).ok()?))
@@ -391,7 +391,7 @@ fn prefix_octets(prefix: &IpNet, hop: u32) -> Vec<u8> {
 }
 
 /// IPv4NextHopInfo or IPv6NextHopInfo: L3PortID, MTU, NextHopIPAddr, MediaEncapInfoIndex, LFBOutputSelectIndex.
-fn hop_octets(family: Family, (gateway, port): &Gate) -> Vec<u8> {
+fn hop_octets(family: Family, (gateway, port): &FeNextHop) -> Vec<u8> {
     let none = match family {
         Family::V4 => IpAddr::from([0; 4]),
         Family::V6 => IpAddr::from([0; 16]),

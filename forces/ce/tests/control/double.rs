@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_base::{Instant, Span};
 use weir_ce::Control;
 use weir_ce::contract::{
-    Answer, Journal, Member, Output, Params, Refusal, Request, StoreTicket, Ticket,
+    Answer, FeConfig, LogEvent, Output, Params, Refusal, Request, StoreTicket, Ticket,
 };
 use weir_ce::controller::Bridge;
 use weir_ce::desired::Desired;
@@ -227,7 +227,7 @@ pub(crate) struct World {
     pub(crate) control: Control,
     pub(crate) fes: BTreeMap<Id, Element>,
     pub(crate) answers: BTreeMap<u64, Result<Answer, Refusal>>,
-    pub(crate) journal: Vec<Journal>,
+    pub(crate) journal: Vec<LogEvent>,
     /// Changes written to the store. It writes at once, unless it is broken.
     pub(crate) stored: Vec<String>,
     pub(crate) store_is_broken: bool,
@@ -255,15 +255,18 @@ impl World {
             answer_max: Span::from_secs(5),
         };
         let now = Instant::from_nanos(1);
-        let members = fes.iter().zip(1..).map(|((name, desired, _), id)| Member {
-            name: (*name).to_owned(),
-            id: Id(id),
-            is_pinned: true,
-            desired: desired.clone(),
-            kept: BTreeMap::new(),
-            components: BTreeMap::new(),
-            routes: Default::default(),
-        });
+        let members = fes
+            .iter()
+            .zip(1..)
+            .map(|((name, desired, _), id)| FeConfig {
+                name: (*name).to_owned(),
+                id: Id(id),
+                is_pinned: true,
+                desired: desired.clone(),
+                kept: BTreeMap::new(),
+                components: BTreeMap::new(),
+                routes: Default::default(),
+            });
         let control = Control::new(params, registry(), members.collect()).unwrap();
         let elements = fes.into_iter().zip(1..).map(|((_, _, state), id)| {
             let element = Element {
@@ -374,7 +377,7 @@ impl World {
                 self.stored.push(format!("{records:?}"));
                 self.kept(ticket);
             }
-            Output::Journal(journal) => self.journal.push(journal),
+            Output::LogEvent(journal) => self.journal.push(journal),
             Output::Close(link) => {
                 let mut elements = self.fes.values_mut();
                 if let Some(element) = elements.find(|e| e.link == Some(link)) {

@@ -7,8 +7,8 @@ mod steer;
 
 use weir_base::Span;
 use weir_base::setting::Scalar;
-use weir_ce::contract::{Answer, Filter, Journal, Place, Refusal, Request, Watch};
-use weir_ce::desired::{Desired, Wish};
+use weir_ce::contract::{Answer, CeSubscription, Filter, LogEvent, Place, Refusal, Request};
+use weir_ce::desired::{Desired, DesiredValue};
 use weir_ce::tables::{ASSOCIATIONS, FES, LFBS};
 use weir_lfb::Plan;
 use weir_lfb::class::Block;
@@ -48,7 +48,7 @@ fn desired(wishes: &[(&str, &str)]) -> Desired {
     for (at, value) in wishes {
         desired.put(
             &path(at),
-            Some(&Wish::Is(Scalar::Text((*value).to_owned()))),
+            Some(&DesiredValue::Is(Scalar::Text((*value).to_owned()))),
         );
     }
     desired
@@ -301,7 +301,7 @@ fn a_mistyped_port_does_not_become_a_new_one() {
 #[test]
 fn an_event_is_heard_again_after_a_loss() {
     let mut world = world(&[]);
-    let watch = Request::Watch(Watch {
+    let watch = Request::Watch(CeSubscription {
         fe: "edge1".to_owned(),
         place: place("ports.wan.carrier_lost"),
         filter: Filter::default(),
@@ -337,7 +337,7 @@ fn an_event_is_heard_again_after_a_loss() {
 #[test]
 fn a_component_is_sampled_and_a_slow_reader_loses_the_oldest() {
     let mut world = world(&[]);
-    let watch = Request::Watch(Watch {
+    let watch = Request::Watch(CeSubscription {
         fe: "edge1".to_owned(),
         place: place("ports.wan.rate"),
         filter: Filter {
@@ -426,8 +426,8 @@ fn an_impostor_does_not_end_the_association_of_its_victim() {
     }
     world.run(SOON);
     assert_eq!(state(&world), "in sync");
-    let unproved = Journal::Unproved("edge1".to_owned(), "192.0.2.66:6704".to_owned());
+    let unproved = LogEvent::Unproved("edge1".to_owned(), "192.0.2.66:6704".to_owned());
     assert!(world.journal.contains(&unproved), "{:?}", world.journal);
-    assert!(world.journal.contains(&Journal::Unknown(Id(9))));
+    assert!(world.journal.contains(&LogEvent::Unknown(Id(9))));
     assert_eq!(world.control.table(now, &ASSOCIATIONS).rows().len(), 1);
 }

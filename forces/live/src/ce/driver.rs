@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use weir_base::Instant;
 use weir_ce::Control;
-use weir_ce::contract::{Answer, Member, Output, Refusal, Request, Ticket};
+use weir_ce::contract::{Answer, FeConfig, Output, Refusal, Request, Ticket};
 use weir_ce::controller::{Bridge, ControllerPlan, DeviceRequest};
 use weir_ce::exception::remote::RemotePlan;
 use weir_ce::exception::remotes::{Effect, Remotes};
@@ -73,7 +73,7 @@ impl Handle {
     /// must have been checked.
     pub async fn replace_members(
         &self,
-        members: Vec<Member>,
+        members: Vec<FeConfig>,
         ended: BTreeSet<Id>,
         network: Option<NetworkPlan>,
     ) -> Result<(), Refusal> {
@@ -388,7 +388,7 @@ impl Driver {
             }
             Output::Noticed(_) => {}     // readers fetch
             Output::Redirected(..) => {} // already handled by `remotes`
-            Output::Journal(journal) => journal::element(&journal),
+            Output::LogEvent(journal) => journal::element(&journal),
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use weir_ce::contract::{Answer, Member, Refusal, Request, StoreTicket};
+use weir_ce::contract::{Answer, FeConfig, Refusal, Request, StoreTicket};
 use weir_ce::controller::{CommandId, Sample};
 use weir_ce::path::NetworkPlan;
 use weir_model::{Class, Value};
@@ -17,7 +17,7 @@ use crate::tml::Link;
 pub(super) enum Input {
     Request(Request, oneshot::Sender<Result<Answer, Refusal>>),
     Table(&'static Class, oneshot::Sender<Value>),
-    Members(Vec<Member>, BTreeSet<Id>, Option<NetworkPlan>),
+    Members(Vec<FeConfig>, BTreeSet<Id>, Option<NetworkPlan>),
     Opened(String, Link),
     Message(LinkId, Vec<u8>),
     Ended(LinkId),

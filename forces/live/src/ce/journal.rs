@@ -1,6 +1,6 @@
 //! Log of a control element.
 
-use weir_ce::contract::Journal;
+use weir_ce::contract::LogEvent;
 use weir_ce::network::Note;
 use weir_model::Fault;
 
@@ -29,26 +29,26 @@ pub(super) fn path(note: &Note) {
 }
 
 /// Logs events of an FE.
-pub(super) fn element(journal: &Journal) {
+pub(super) fn element(journal: &LogEvent) {
     match journal {
-        Journal::Associated(fe) => tracing::info!(fe, "associated"),
-        Journal::Lost(fe, why) => tracing::warn!(fe, why, "association lost"),
-        Journal::Unknown(id) => {
+        LogEvent::Associated(fe) => tracing::info!(fe, "associated"),
+        LogEvent::Lost(fe, why) => tracing::warn!(fe, why, "association lost"),
+        LogEvent::Unknown(id) => {
             tracing::warn!(%id, "an unknown FE requested an association; add [fe.NAME] with this id");
         }
-        Journal::Unproved(fe, peer) => {
+        LogEvent::Unproved(fe, peer) => {
             tracing::warn!(
                 fe,
                 peer,
                 "refused: the peer presented no certificate, but this FE is configured with one"
             );
         }
-        Journal::InSync(fe, 0) => tracing::info!(fe, "has the desired configuration"),
-        Journal::InSync(fe, restored) => {
+        LogEvent::InSync(fe, 0) => tracing::info!(fe, "has the desired configuration"),
+        LogEvent::InSync(fe, restored) => {
             tracing::info!(fe, restored, "has the desired configuration again");
         }
-        Journal::Refused(fe, why) => tracing::error!(fe, why, "refuses the desired configuration"),
-        Journal::Lacks(fe, why) => tracing::warn!(fe, why, "its kernel lacks routes"),
-        Journal::Regained(fe, lost) => tracing::info!(fe, lost, "its kernel has all routes again"),
+        LogEvent::Refused(fe, why) => tracing::error!(fe, why, "refuses the desired configuration"),
+        LogEvent::Lacks(fe, why) => tracing::warn!(fe, why, "its kernel lacks routes"),
+        LogEvent::Regained(fe, lost) => tracing::info!(fe, lost, "its kernel has all routes again"),
     }
 }

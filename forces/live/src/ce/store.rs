@@ -28,7 +28,7 @@ use std::sync::Mutex;
 
 use weir_base::setting::Scalar;
 use weir_ce::contract::{PathRecord, Records};
-use weir_ce::desired::Wish;
+use weir_ce::desired::DesiredValue;
 use weir_ce::network::Keys;
 use weir_ce::route::{Hop, RouteKey};
 use weir_model::ComponentPath;
@@ -67,7 +67,7 @@ pub struct Health {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kept {
     /// Desired values of the configuration.
-    pub desired: BTreeMap<ComponentPath, Wish>,
+    pub desired: BTreeMap<ComponentPath, DesiredValue>,
     /// Components of any class.
     pub components: BTreeMap<ComponentPath, String>,
     /// Routes.
@@ -288,29 +288,29 @@ fn route<'a>(mut key: impl Iterator<Item = &'a str>, text: &str) -> Option<(Rout
     ))
 }
 
-fn text(wish: &Wish) -> String {
+fn text(wish: &DesiredValue) -> String {
     match wish {
-        Wish::Exists => "+".to_owned(),
-        Wish::Default => "-".to_owned(),
-        Wish::Is(Scalar::Integer(number)) => format!("i{number}"),
-        Wish::Is(Scalar::Real(number)) => format!("r{number}"),
-        Wish::Is(Scalar::Flag(on)) => format!("f{on}"),
-        Wish::Is(Scalar::Text(text)) => format!("t{text}"),
+        DesiredValue::Exists => "+".to_owned(),
+        DesiredValue::Default => "-".to_owned(),
+        DesiredValue::Is(Scalar::Integer(number)) => format!("i{number}"),
+        DesiredValue::Is(Scalar::Real(number)) => format!("r{number}"),
+        DesiredValue::Is(Scalar::Flag(on)) => format!("f{on}"),
+        DesiredValue::Is(Scalar::Text(text)) => format!("t{text}"),
     }
 }
 
 /// Parses a desired value.
-pub fn wish(text: &str) -> Option<Wish> {
+pub fn wish(text: &str) -> Option<DesiredValue> {
     let mut letters = text.chars();
     let kind = letters.next()?;
     let value = letters.as_str();
     Some(match kind {
-        '+' => Wish::Exists,
-        '-' => Wish::Default,
-        'i' => Wish::Is(Scalar::Integer(value.parse().ok()?)),
-        'r' => Wish::Is(Scalar::Real(value.parse().ok()?)),
-        'f' => Wish::Is(Scalar::Flag(value.parse().ok()?)),
-        't' => Wish::Is(Scalar::Text(value.to_owned())),
+        '+' => DesiredValue::Exists,
+        '-' => DesiredValue::Default,
+        'i' => DesiredValue::Is(Scalar::Integer(value.parse().ok()?)),
+        'r' => DesiredValue::Is(Scalar::Real(value.parse().ok()?)),
+        'f' => DesiredValue::Is(Scalar::Flag(value.parse().ok()?)),
+        't' => DesiredValue::Is(Scalar::Text(value.to_owned())),
         _ => return None,
     })
 }
@@ -353,12 +353,12 @@ mod tests {
     fn what_is_kept_is_read_again_with_its_type() {
         let folder = Folder::new("store");
         let wishes = [
-            Some(Wish::Is(Scalar::Integer(7))),
-            Some(Wish::Is(Scalar::Real(0.5))),
-            Some(Wish::Is(Scalar::Flag(true))),
-            Some(Wish::Is(Scalar::Text("5 Mbit".to_owned()))),
-            Some(Wish::Exists),
-            Some(Wish::Default),
+            Some(DesiredValue::Is(Scalar::Integer(7))),
+            Some(DesiredValue::Is(Scalar::Real(0.5))),
+            Some(DesiredValue::Is(Scalar::Flag(true))),
+            Some(DesiredValue::Is(Scalar::Text("5 Mbit".to_owned()))),
+            Some(DesiredValue::Exists),
+            Some(DesiredValue::Default),
         ];
         let desired = wishes
             .iter()
@@ -430,7 +430,7 @@ mod tests {
     }
 
     fn wish_of(n: i64) -> Vec<(String, Records)> {
-        let desired = vec![(path("a.b"), Some(Wish::Is(Scalar::Integer(n))))];
+        let desired = vec![(path("a.b"), Some(DesiredValue::Is(Scalar::Integer(n))))];
         let records = Records {
             desired,
             ..Records::default()
@@ -438,7 +438,7 @@ mod tests {
         vec![("edge1".to_owned(), records)]
     }
 
-    fn kept(store: &Store) -> Option<Wish> {
+    fn kept(store: &Store) -> Option<DesiredValue> {
         let kept = store.read().unwrap();
         kept.get("edge1")?.desired.get(&path("a.b")).cloned()
     }
@@ -479,7 +479,11 @@ mod tests {
             assert_eq!(fs::read(&file).unwrap(), bytes, "{what}");
             fs::copy(&copy, &file).unwrap();
             let store = Store::open(&file).unwrap();
-            assert_eq!(kept(&store), Some(Wish::Is(Scalar::Integer(7))), "{what}");
+            assert_eq!(
+                kept(&store),
+                Some(DesiredValue::Is(Scalar::Integer(7))),
+                "{what}"
+            );
         };
         (0..whole.len()).for_each(|length| check(&whole[..length], &format!("cut to {length}")));
         for at in 0..whole.len() {
@@ -542,7 +546,7 @@ mod tests {
         assert!(link.is_symlink());
         assert_eq!(
             kept(&Store::open(&file).unwrap()),
-            Some(Wish::Is(Scalar::Integer(7)))
+            Some(DesiredValue::Is(Scalar::Integer(7)))
         );
         fs::remove_file(&file).unwrap();
         assert!(
@@ -576,7 +580,10 @@ mod tests {
                 fs::write(&copy, &whole[..in_copy]).unwrap();
                 let store = Store::open(&file).unwrap();
                 let expected = if length == whole.len() { 2 } else { 1 };
-                assert_eq!(kept(&store), Some(Wish::Is(Scalar::Integer(expected))));
+                assert_eq!(
+                    kept(&store),
+                    Some(DesiredValue::Is(Scalar::Integer(expected)))
+                );
                 store.keep(&wish_of(3)).unwrap();
                 assert_eq!(fs::read(&file).unwrap(), fs::read(&copy).unwrap());
             }
@@ -611,7 +618,7 @@ mod tests {
         store.try_again();
         assert_eq!(store.health().error, None);
         store.keep(&wish_of(6)).unwrap();
-        assert_eq!(kept(&store), Some(Wish::Is(Scalar::Integer(6))));
+        assert_eq!(kept(&store), Some(DesiredValue::Is(Scalar::Integer(6))));
     }
 
     #[test]
@@ -631,10 +638,10 @@ mod tests {
         }
         let bytes = fs::metadata(&file).unwrap().len();
         assert!(bytes < CHANGES_BYTES_MIN + (2 << 16), "{bytes}");
-        assert_eq!(kept(&store), Some(Wish::Is(Scalar::Integer(63))));
+        assert_eq!(kept(&store), Some(DesiredValue::Is(Scalar::Integer(63))));
         drop(store);
         let store = Store::open(&file).unwrap();
-        assert_eq!(kept(&store), Some(Wish::Is(Scalar::Integer(63))));
+        assert_eq!(kept(&store), Some(DesiredValue::Is(Scalar::Integer(63))));
         assert!(
             store.read().unwrap()["edge1"].components[&path("FEObject.1.FEName")]
                 .starts_with("63x")

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
-use weir_element::{Answer, InForce};
+use weir_element::{ActiveState, Answer};
 use weir_fe::{
     Agent, ChangeTicket, Effect, Forwarding, Notice, ReadTicket, RouteFailure, RouteTicket,
 };
@@ -231,7 +231,7 @@ struct Driver {
     running: Arc<Running>,
     reader: Arc<Reader>,
     /// The running state that the agent knows.
-    in_force: Arc<InForce>,
+    in_force: Arc<ActiveState>,
     links: Links,
     routes: Routes,
     injections: Vec<Injection>,

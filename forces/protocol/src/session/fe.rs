@@ -29,8 +29,8 @@
 //! association the CE restores its desired state anyway.
 
 mod associations;
-mod attention;
 mod contract;
+mod master_probe;
 mod messages;
 mod peer;
 mod transaction;

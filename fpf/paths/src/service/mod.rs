@@ -7,12 +7,12 @@ mod tree;
 use std::collections::BTreeMap;
 
 use self::flows::Established;
-use crate::books::Books;
 use crate::choice::{Choice, choose};
 use crate::error::PathError;
 use crate::inside::{Inside, Network};
 use crate::lids::{LID_BYTES_MAX, Lids, Meaning, lid_bytes};
 use crate::request::{Encapsulation, Request, Spread};
+use crate::reservations::Reservations;
 use crate::route::{Route, Target, View};
 use crate::rules::{self, Branch, Input, Rule, Rules};
 use crate::topology::{DomainId, Fe, FeId, Link, LinkId, Topology};
@@ -55,7 +55,7 @@ pub struct Paths {
     branches: BTreeMap<(u64, FeId), Branch>,
     established: BTreeMap<u64, Established>,
     next_request: u64,
-    books: Books,
+    books: Reservations,
 }
 
 /// Changes, grouped by the order in which they must be applied.
@@ -83,7 +83,7 @@ impl Paths {
             branches: BTreeMap::new(),
             established: BTreeMap::new(),
             next_request: 1,
-            books: Books::default(),
+            books: Reservations::default(),
         };
         paths.extend(topology)?;
         Ok(paths)

@@ -29,12 +29,12 @@ pub(super) struct Fork {
     pub(super) over: Option<LinkId>,
     /// Number of exits that the routes have passed.
     depth: usize,
-    ways: Vec<Way>,
+    ways: Vec<TreeBranch>,
 }
 
 /// A branch of a fork.
 #[derive(Debug, PartialEq, Eq)]
-struct Way {
+struct TreeBranch {
     /// Index of a route that takes the branch.
     route: usize,
     /// Number of exits that the route has passed at the end of the branch.
@@ -63,7 +63,7 @@ fn fork_at(
     }
     let mut ways = Vec::new();
     for (first, of) in by_exit {
-        let end = |index: usize| Way {
+        let end = |index: usize| TreeBranch {
             route: index,
             depth: routes[index].exits.len(),
             fork: None,
@@ -82,7 +82,7 @@ fn fork_at(
         let over = exit(route, deep - 1);
         let entered = over.and_then(|link| routes[route].entry(link));
         let at = (entered.unwrap_or(fe), over);
-        ways.push(Way {
+        ways.push(TreeBranch {
             route,
             depth: deep,
             fork: Some(fork_at(routes, &of, deep, at)),
@@ -121,7 +121,7 @@ impl Planned<'_> {
         ways.map(|way| self.vector(fork.depth, way)).collect()
     }
 
-    fn vector(&self, from: usize, way: &Way) -> Result<Vec<u8>, PathError> {
+    fn vector(&self, from: usize, way: &TreeBranch) -> Result<Vec<u8>, PathError> {
         let route = &self.routes[way.route];
         let target = self.request.targets[way.route];
         let mut vector = Vec::new();

@@ -2,7 +2,7 @@
 
 use rand::{Rng, RngExt};
 use weir_base::{Stream, Tally};
-use weir_packet::{Fates, Packet, Pool, Queue, Reason};
+use weir_packet::{DropCounters, Packet, Pool, Queue, Reason};
 use weir_path::fpf::bindings::{Adjacency, Bindings, Device, PortState};
 use weir_path::fpf::forward::{decide, parse};
 use weir_path::fpf::relay;
@@ -96,7 +96,12 @@ impl Fpf {
 }
 
 impl Engine for Fpf {
-    fn carry(&mut self, pool: &mut Pool, fates: &mut Fates, packets: &mut Vec<Packet>) -> usize {
+    fn carry(
+        &mut self,
+        pool: &mut Pool,
+        fates: &mut DropCounters,
+        packets: &mut Vec<Packet>,
+    ) -> usize {
         let (mut ports, mut forwarded) = (0, Tally::ZERO);
         for (n, packet) in packets.iter_mut().enumerate() {
             let bytes = packet.bytes();

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use weir_base::Tally;
-use weir_packet::{Fates, Packet, Pool, Reason};
+use weir_packet::{DropCounters, Packet, Pool, Reason};
 use weir_path::egress::{self, Exit};
 use weir_path::headers::Headers;
 use weir_path::ip::forward::{Origin, Stop, forward};
@@ -44,7 +44,12 @@ impl Ip {
 }
 
 impl Engine for Ip {
-    fn carry(&mut self, pool: &mut Pool, fates: &mut Fates, packets: &mut Vec<Packet>) -> usize {
+    fn carry(
+        &mut self,
+        pool: &mut Pool,
+        fates: &mut DropCounters,
+        packets: &mut Vec<Packet>,
+    ) -> usize {
         let mut n = 0;
         while n < packets.len() {
             let packet = &mut packets[n];

@@ -29,7 +29,7 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 use serde::Serialize;
 use weir_base::{Instant, Streams};
-use weir_packet::{Fates, Packet, Pool, Slot};
+use weir_packet::{DropCounters, Packet, Pool, Slot};
 use weir_path::fpf::table::TableError;
 use weir_path::ip::tables::BURST;
 use weir_wire::ethernet::Mac;
@@ -71,7 +71,12 @@ pub struct Row {
 /// The functions of a protocol.
 trait Engine {
     /// Takes packets, and parses, looks up, rewrites and counts them; returns the sum of their egress ports.
-    fn carry(&mut self, pool: &mut Pool, fates: &mut Fates, packets: &mut Vec<Packet>) -> usize;
+    fn carry(
+        &mut self,
+        pool: &mut Pool,
+        fates: &mut DropCounters,
+        packets: &mut Vec<Packet>,
+    ) -> usize;
 }
 
 /// Measures every protocol, `rounds` times.
@@ -131,7 +136,7 @@ struct Bench {
     engine: Box<dyn Engine>,
     frames: Vec<[u8; FRAME_BYTES]>,
     pool: Pool,
-    fates: Fates,
+    fates: DropCounters,
 }
 
 impl Bench {
@@ -161,7 +166,7 @@ impl Bench {
             engine,
             frames,
             pool,
-            fates: Fates::default(),
+            fates: DropCounters::default(),
         }
     }
 
@@ -260,7 +265,7 @@ mod tests {
     /// Carries frames of one kind, and returns them as they leave.
     fn carried(engine: &mut dyn Engine, frames: &[[u8; FRAME_BYTES]]) -> Vec<Vec<u8>> {
         let mut pool = Pool::new(frames.len(), SLOT_BYTES, (1, 2));
-        let mut fates = Fates::default();
+        let mut fates = DropCounters::default();
         let receive = |frame: &[u8; FRAME_BYTES]| pool.receive(frame, Instant::ZERO).unwrap();
         let mut packets: Vec<_> = frames.iter().map(receive).collect();
         let slots: Vec<_> = packets.iter().map(|packet| packet.slot).collect();

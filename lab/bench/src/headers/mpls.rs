@@ -4,7 +4,7 @@
 
 use rand::RngExt;
 use weir_base::{Stream, Tally};
-use weir_packet::{Fates, Packet, Pool, Reason};
+use weir_packet::{DropCounters, Packet, Pool, Reason};
 use weir_path::egress::rewrite;
 use weir_path::ip::tables::BURST;
 use weir_wire::ethernet::Mac;
@@ -84,7 +84,12 @@ pub(super) fn mpls_frame(random: &mut Stream) -> [u8; FRAME_BYTES] {
 }
 
 impl Engine for Mpls {
-    fn carry(&mut self, pool: &mut Pool, fates: &mut Fates, packets: &mut Vec<Packet>) -> usize {
+    fn carry(
+        &mut self,
+        pool: &mut Pool,
+        fates: &mut DropCounters,
+        packets: &mut Vec<Packet>,
+    ) -> usize {
         let mut shims = [Err(Reason::NotIp); BURST];
         for (shim, packet) in shims.iter_mut().zip(&*packets) {
             *shim = Self::parse(pool.frame(packet));

@@ -47,8 +47,8 @@ pub(super) enum Up {
 
 /// A link.
 pub(super) struct Link {
-    pub(super) up: Way<Up>,
-    pub(super) down: Way<Request>,
+    pub(super) up: Direction<Up>,
+    pub(super) down: Direction<Request>,
     /// The latest report, and its arrival time.
     pub(super) report: Option<(Instant, Samples)>,
 }
@@ -57,8 +57,8 @@ impl Link {
     /// An idle link; `seed` for the random choices of its disciplines.
     pub(super) fn new(wire: &Wire, delay: Span, seed: u64) -> Self {
         Self {
-            up: Way::new(wire, delay, wire.redirect, seed),
-            down: Way::new(wire, delay, Rate::from_bps(0), !seed),
+            up: Direction::new(wire, delay, wire.redirect, seed),
+            down: Direction::new(wire, delay, Rate::from_bps(0), !seed),
             report: None,
         }
     }
@@ -101,7 +101,7 @@ struct Flood {
 }
 
 /// One direction of a link.
-pub(super) struct Way<T> {
+pub(super) struct Direction<T> {
     queue: Queue,
     rate: Rate,
     delay: Span,
@@ -118,7 +118,7 @@ pub(super) struct Way<T> {
     latency: Option<Span>,
 }
 
-impl<T> Way<T> {
+impl<T> Direction<T> {
     fn new(wire: &Wire, delay: Span, redirect: Rate, seed: u64) -> Self {
         let settings = ChannelSettings {
             discipline: wire.schedule.spec(),

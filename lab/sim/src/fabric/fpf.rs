@@ -27,7 +27,7 @@ use weir_packet::{FlowKey, Queue, Reason, Slot};
 use weir_path::fpf::edge::filter::Subject;
 use weir_path::fpf::edge::rule::Listed;
 use weir_path::fpf::edge::rules::Rules;
-use weir_path::fpf::edge::shaper::{Books, Shapers};
+use weir_path::fpf::edge::shaper::{QueueCounters, Shapers};
 use weir_path::fpf::forward::{Decision, NESTED_MAX, decide, onward, parse};
 use weir_path::fpf::process::ProcessorId;
 use weir_path::fpf::table::Input;
@@ -82,7 +82,7 @@ enum Entry {
     /// The packet waits for the rate of its path.
     Wait,
     /// The packet continues by IP.
-    Plain,
+    AnalyticFifo,
 }
 
 /// The rest of a flow's path, by IP.
@@ -228,9 +228,9 @@ impl Fabric {
     }
 
     /// The counters of the packets that wait for the rate of a row.
-    pub fn shaped(&self, router: NodeId, row: u32) -> Books {
+    pub fn shaped(&self, router: NodeId, row: u32) -> QueueCounters {
         let element = self.elements.elements.get(&router);
-        element.map_or_else(Books::default, |element| element.shapers.books(row))
+        element.map_or_else(QueueCounters::default, |element| element.shapers.books(row))
     }
 
     /// The encapsulation rules of an FE, for changes.
@@ -267,7 +267,7 @@ impl Fabric {
     /// `released` is the row whose rate it has waited for.
     fn handle_at_edge(&mut self, over: PortId, frame: Frame, released: Option<u32>) {
         match self.encapsulate(over, frame, released) {
-            Ok(Entry::Plain) => self.go_on(over, frame, frame.hop.next()),
+            Ok(Entry::AnalyticFifo) => self.go_on(over, frame, frame.hop.next()),
             Ok(Entry::Headers(headers)) => self.copy(over, frame, &headers, 0),
             Ok(Entry::Wait) => {}
             Err(reason) => self.discard(over, &frame, reason),
@@ -307,7 +307,7 @@ impl Fabric {
     ) -> Result<Entry, Reason> {
         let router = self.wires[over.0 as usize].to;
         let Some(element) = self.elements.elements.get_mut(&router) else {
-            return Ok(Entry::Plain);
+            return Ok(Entry::AnalyticFifo);
         };
         let edge = &mut element.edge;
         if edge.due().is_some_and(|due| due <= self.now) {
@@ -325,7 +325,7 @@ impl Fabric {
             },
         };
         let Some(found) = edge.find(&subject) else {
-            return Ok(Entry::Plain);
+            return Ok(Entry::AnalyticFifo);
         };
         let (row, _) = edge.name(found);
         if released != Some(row)

@@ -28,7 +28,7 @@ use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_base::Instant;
-use weir_packet::{Ecn, Fates, FlowKey, Freed, Reason};
+use weir_packet::{DropCounters, Ecn, FlowKey, Freed, Reason};
 
 use self::fpf::Elements;
 pub use self::probe::{Echo, ProberId};
@@ -134,7 +134,7 @@ pub struct Fabric {
     pub(crate) nodes: Vec<Node>,
     pub(crate) wires: Vec<Wire>,
     pub(crate) flights: Flights,
-    pub(crate) fates: Fates,
+    pub(crate) fates: DropCounters,
     pub(crate) meters: Meters,
     elements: Elements,
     probers: Vec<Prober>,
@@ -161,7 +161,7 @@ impl Fabric {
             nodes,
             wires,
             flights: Flights::new(secret),
-            fates: Fates::default(),
+            fates: DropCounters::default(),
             meters: Meters::default(),
             elements: Elements::new(secret),
             probers: Vec::new(),
@@ -303,7 +303,7 @@ impl Fabric {
             return self.discard(port, &frame, Reason::DeviceDown);
         }
         match &mut wire.sender {
-            Sender::Plain(plain) => {
+            Sender::AnalyticFifo(plain) => {
                 let Some(sending) = plain.admit(u64::from(frame.len), self.now, &wire.ring) else {
                     return self.discard(port, &frame, Reason::QueueFull);
                 };
@@ -456,7 +456,7 @@ impl Fabric {
         let wire = &mut self.wires[id.0 as usize];
         wire.touched = false;
         let (was_empty, wake) = match &mut wire.sender {
-            Sender::Plain(_) => (true, None),
+            Sender::AnalyticFifo(_) => (true, None),
             Sender::Stepped(stepped) => {
                 let was_empty = wire.ring.is_empty();
                 let (now, delay, ring) = (self.now, wire.delay, &mut wire.ring);

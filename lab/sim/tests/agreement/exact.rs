@@ -2,7 +2,7 @@
 
 use weir_base::{Instant, Streams};
 use weir_discipline::Spec;
-use weir_packet::{Ecn, Fates, Keys, Packet, Slot};
+use weir_packet::{DropCounters, Ecn, Keys, Packet, Slot};
 use weir_path::egress::port::Port;
 
 use super::{Coming, LINK, Lost, Outcome, SEED, Sent};
@@ -13,7 +13,7 @@ pub(crate) fn port(spec: &Spec, list: &[Coming]) -> (Outcome, Vec<Instant>) {
     let mut keys = Keys::new(list.len(), streams.hash_key("flow-hash"));
     let streams = streams.below("port").below("wan");
     let mut port = Port::new(spec.clone(), LINK, Instant::ZERO, &streams);
-    let mut fates = Fates::default();
+    let mut fates = DropCounters::default();
     let (mut outcome, mut ends) = (Outcome::default(), Vec::new());
     let mut coming = list.iter().enumerate().peekable();
     let mut due = None;

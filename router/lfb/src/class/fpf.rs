@@ -4,7 +4,7 @@ use weir_model::class::{COUNT, Cell, Class, Component, Form, HELD, Layout};
 use weir_path::fpf::edge::classes;
 use weir_path::fpf::edge::implicit;
 use weir_path::plane::Plane;
-use weir_path::plane::edge::InForce;
+use weir_path::plane::edge::ActiveEncapsulation;
 use weir_path::plane::fpf::Stats;
 
 use super::{
@@ -189,7 +189,7 @@ pub(super) static ENCAPSULATIONS: Block = Block {
 struct Encapsulated;
 
 impl Row for Encapsulated {
-    type View<'a> = InForce;
+    type View<'a> = ActiveEncapsulation;
 }
 
 const ENCAPSULATED: &[Column<Encapsulated>] = &[
@@ -241,7 +241,7 @@ pub(super) static CLASSES: Block = Block {
 struct OfClass;
 
 impl Row for OfClass {
-    type View<'a> = classes::InForce;
+    type View<'a> = classes::ActiveClass;
 }
 
 const OF_CLASS: &[Column<OfClass>] = &[

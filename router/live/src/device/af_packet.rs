@@ -28,8 +28,8 @@ use weir_base::{Instant, Span};
 use super::interface::{device_gone, interface_index, interface_mtu};
 use super::long_frames::LongFrames;
 use super::merging;
+use super::ownership_window::{OwnershipWindow, Progress};
 use super::ring::{Ring, Slot};
-use super::tenure::{Progress, Tenure};
 use super::vnet;
 use super::{Counters, Device, Direction, Received};
 use crate::clock::{self, Stamps, UnixTime};
@@ -66,7 +66,7 @@ pub struct Options {
     /// Deliver frames that the kernel itself sends out of the interface.
     pub outgoing: bool,
     /// The frames to deliver from the start.
-    pub tenure: Tenure,
+    pub ownership: OwnershipWindow,
 }
 
 impl Default for Options {
@@ -76,7 +76,7 @@ impl Default for Options {
             frame_bytes_max: None,
             promiscuous: false,
             outgoing: true,
-            tenure: Tenure::ALWAYS,
+            ownership: OwnershipWindow::ALWAYS,
         }
     }
 }
@@ -89,7 +89,7 @@ pub struct AfPacket {
     receiver: Socket,
     sender: Socket,
     stamps: Stamps,
-    tenure: Progress,
+    ownership: Progress,
     counters: Counters,
     index: u32,
     frame_bytes_max: usize,
@@ -135,7 +135,7 @@ impl AfPacket {
             receiver,
             sender: open_sender(index)?,
             stamps: Stamps::default(),
-            tenure: Progress::new(options.tenure, clock::now()),
+            ownership: Progress::new(options.ownership, clock::now()),
             counters: Counters::default(),
             index,
             frame_bytes_max,
@@ -212,7 +212,7 @@ impl Device for AfPacket {
                     let wall_clock = UnixTime::now();
                     if self.ring.head().is_none() {
                         self.stamps.nothing_before(looked);
-                        self.tenure.nothing_before(wall_clock, looked);
+                        self.ownership.nothing_before(wall_clock, looked);
                     }
                 }
                 return Ok(taken);
@@ -225,7 +225,7 @@ impl Device for AfPacket {
             let stamped = UnixTime::from_stamp(stamp.0, stamp.1);
             // Fetch the frame regardless of its time, to keep the receive queue in step with the ring.
             let whole = self.long.whole(slot, &self.receiver)?;
-            if !self.tenure.admits(stamped) {
+            if !self.ownership.admits(stamped) {
                 taken += 1;
             } else if let Some(slot) = whole {
                 let frame = received(slot, self.stamps.instant(stamp.0, stamp.1));
@@ -269,16 +269,16 @@ impl Device for AfPacket {
         Some(self.receiver.as_fd())
     }
 
-    fn set_tenure(&mut self, tenure: Tenure) {
-        self.tenure = Progress::new(tenure, clock::now());
+    fn set_ownership(&mut self, ownership: OwnershipWindow) {
+        self.ownership = Progress::new(ownership, clock::now());
     }
 
     fn begin_again(&mut self, from: UnixTime) {
-        self.tenure.begin_again(from, clock::now());
+        self.ownership.begin_again(from, clock::now());
     }
 
     fn tenure_is_over(&self) -> bool {
-        self.tenure.is_over()
+        self.ownership.is_over()
     }
 
     fn counters(&mut self) -> Counters {

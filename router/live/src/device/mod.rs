@@ -14,11 +14,11 @@ mod long_frames;
 pub mod loopback;
 pub mod made;
 mod merging;
+mod ownership_window;
 pub mod pcap;
 mod ring;
 pub(crate) mod speed;
 pub mod tap;
-mod tenure;
 pub mod tun;
 mod vnet;
 
@@ -29,7 +29,7 @@ use weir_base::Instant;
 use weir_path::link::offload::Offload;
 use weir_path::plane::deferred::AT_ONCE;
 
-pub use tenure::Tenure;
+pub use ownership_window::OwnershipWindow;
 
 use crate::clock::UnixTime;
 
@@ -101,12 +101,12 @@ pub trait Device: Send {
 
     /// Sets which frames the device delivers; it receives and drops the others. Has no effect on a device from which
     /// the kernel does not forward.
-    fn set_tenure(&mut self, _tenure: Tenure) {}
+    fn set_ownership(&mut self, _tenure: OwnershipWindow) {}
 
-    /// Moves the start of the tenure to `from`, if that is later: frames stamped before `from` belong to the kernel.
+    /// Moves the start of the ownership window to `from`, if that is later: frames stamped before `from` belong to the kernel.
     fn begin_again(&mut self, _from: UnixTime) {}
 
-    /// Whether the device has delivered every frame of the tenure and no more can arrive.
+    /// Whether the device has delivered every frame of the ownership window and no more can arrive.
     fn tenure_is_over(&self) -> bool {
         true
     }

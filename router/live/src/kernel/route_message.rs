@@ -11,7 +11,7 @@ use netlink_packet_route::route::{
 };
 use weir_path::ip::tables::{Action, NextHop};
 
-use super::routes::{Candidate, Hop, RANK_DEFAULT, Unfollowed, Unsupported, Way};
+use super::routes::{Candidate, Hop, RANK_DEFAULT, RouteTarget, Unfollowed, Unsupported};
 
 /// Ticks per second of the times that the kernel passes to programs (USER_HZ).
 const TICKS: u64 = 100;
@@ -55,11 +55,13 @@ pub(super) fn read(message: &RouteMessage) -> Option<Read> {
     let encapsulated = attributes.tunnel;
     let way = match header.kind {
         RouteType::Unicast => attributes.way(header.flags, any),
-        RouteType::Local | RouteType::Broadcast | RouteType::Anycast => Way::Fixed(Action::Local),
-        RouteType::BlackHole => Way::Fixed(Action::Blackhole),
-        RouteType::Unreachable => Way::Fixed(Action::Unreachable),
-        RouteType::Throw => Way::Fixed(Action::Throw),
-        RouteType::Prohibit => Way::Fixed(Action::Prohibit),
+        RouteType::Local | RouteType::Broadcast | RouteType::Anycast => {
+            RouteTarget::Fixed(Action::Local)
+        }
+        RouteType::BlackHole => RouteTarget::Fixed(Action::Blackhole),
+        RouteType::Unreachable => RouteTarget::Fixed(Action::Unreachable),
+        RouteType::Throw => RouteTarget::Fixed(Action::Throw),
+        RouteType::Prohibit => RouteTarget::Fixed(Action::Prohibit),
         _ => return None,
     };
     let prefix = IpNet::new(destination, header.destination_prefix_length)
@@ -169,9 +171,9 @@ impl Attributes {
         });
     }
 
-    fn way(&mut self, flags: RouteFlags, family_of: IpAddr) -> Way {
+    fn way(&mut self, flags: RouteFlags, family_of: IpAddr) -> RouteTarget {
         if self.tunnel {
-            return Way::Fixed(Action::Unreachable);
+            return RouteTarget::Fixed(Action::Unreachable);
         }
         if self.several.is_empty() && self.interface != 0 {
             self.several.push(Hop {
@@ -189,7 +191,7 @@ impl Attributes {
             // The kernel lists the next hop that changed first; a flow must keep its next hop.
             hops.sort_by_key(|hop| (hop.next.interface, hop.next.gateway));
         }
-        Way::Hops(hops)
+        RouteTarget::Hops(hops)
     }
 }
 

@@ -38,14 +38,14 @@ pub(super) struct Candidate {
     pub(super) source: Option<IpAddr>,
     pub(super) scope: u8,
     /// The action of the route itself.
-    pub(super) way: Way,
+    pub(super) way: RouteTarget,
     /// The next-hop object to which the route refers instead.
     pub(super) object: Option<u32>,
 }
 
 /// The destination of a route.
 #[derive(Clone, Debug)]
-pub(super) enum Way {
+pub(super) enum RouteTarget {
     /// No next hop: the route itself states the action.
     Fixed(Action),
     /// One of these next hops.
@@ -238,7 +238,7 @@ impl Routes {
         // A route that has already expired stays until the kernel removes it.
         let end = new.expires.filter(|at| *at > Instant::now());
         self.first_end = self.first_end.into_iter().chain(end).min();
-        if new.rank == RANK_DEFAULT || matches!(new.way, Way::Fixed(Action::Throw)) {
+        if new.rank == RANK_DEFAULT || matches!(new.way, RouteTarget::Fixed(Action::Throw)) {
             self.linked.insert(prefix); // never removed: at worst, it causes useless lookups
         }
         if new.rank == 0 && prefix.addr().is_ipv6() && prefix.prefix_len() < prefix.max_prefix_len()
@@ -295,7 +295,7 @@ impl Routes {
         } else if let Some(whole) = list.iter_mut().find(|c| rival(c) && c.covers(gone)) {
             whole.subtract(gone);
             list.retain(
-                |c| !matches!(&c.way, Way::Hops(hops) if hops.is_empty() && c.object.is_none()),
+                |c| !matches!(&c.way, RouteTarget::Hops(hops) if hops.is_empty() && c.object.is_none()),
             );
             true
         } else {
@@ -347,16 +347,16 @@ impl Routes {
     }
 
     /// The destination of an object; `None` if the object is unknown.
-    fn object_way(&self, id: u32, nesting: u32) -> Option<Way> {
+    fn object_way(&self, id: u32, nesting: u32) -> Option<RouteTarget> {
         Some(match self.objects.get(&id)? {
-            NextHopKind::Blackhole => Way::Fixed(Action::Blackhole),
-            NextHopKind::Unknown => Way::Fixed(Action::Unreachable),
+            NextHopKind::Blackhole => RouteTarget::Fixed(Action::Blackhole),
+            NextHopKind::Unknown => RouteTarget::Fixed(Action::Unreachable),
             NextHopKind::Single {
                 interface,
                 gateway,
                 dead,
                 no_carrier,
-            } => Way::Hops(vec![Hop {
+            } => RouteTarget::Hops(vec![Hop {
                 next: NextHop {
                     interface: *interface,
                     gateway: *gateway,
@@ -370,7 +370,7 @@ impl Routes {
                 let mut hops = Vec::new();
                 for (member, weight) in members {
                     match self.object_way(*member, nesting - 1) {
-                        Some(Way::Hops(mut hop)) => {
+                        Some(RouteTarget::Hops(mut hop)) => {
                             hop.iter_mut().for_each(|h| h.next.weight = *weight);
                             hops.extend(hop);
                         }
@@ -379,7 +379,7 @@ impl Routes {
                         None => {}
                     }
                 }
-                Way::Hops(hops)
+                RouteTarget::Hops(hops)
             }
         })
     }
@@ -407,8 +407,8 @@ impl Candidate {
             (c.rank, c.metric, c.from, c.object, attributes)
         };
         let ways = match (&self.way, &other.way) {
-            (Way::Fixed(ours), Way::Fixed(theirs)) => ours == theirs,
-            (Way::Hops(ours), Way::Hops(theirs)) => {
+            (RouteTarget::Fixed(ours), RouteTarget::Fixed(theirs)) => ours == theirs,
+            (RouteTarget::Hops(ours), RouteTarget::Hops(theirs)) => {
                 ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(o, t)| o.next == t.next)
             }
             _ => false,
@@ -419,7 +419,7 @@ impl Candidate {
     /// Whether all next hops of `other` are among those of this route.
     fn covers(&self, other: &Self) -> bool {
         match (&self.way, &other.way) {
-            (Way::Hops(ours), Way::Hops(theirs)) => {
+            (RouteTarget::Hops(ours), RouteTarget::Hops(theirs)) => {
                 self.object == other.object
                     && !theirs.is_empty()
                     && theirs.iter().all(|t| ours.iter().any(|o| o.leads_as(t)))
@@ -430,7 +430,7 @@ impl Candidate {
 
     /// Removes the next hops of `other`.
     fn subtract(&mut self, other: &Self) {
-        if let (Way::Hops(ours), Way::Hops(theirs)) = (&mut self.way, &other.way) {
+        if let (RouteTarget::Hops(ours), RouteTarget::Hops(theirs)) = (&mut self.way, &other.way) {
             ours.retain(|o| !theirs.iter().any(|t| o.leads_as(t)));
         }
     }
@@ -443,7 +443,7 @@ impl Hop {
     }
 }
 
-impl Way {
+impl RouteTarget {
     /// The action without dead next hops, and without next hops that lack a carrier if another one has a carrier.
     fn action(&self) -> Action {
         let hops = match self {

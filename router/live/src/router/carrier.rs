@@ -23,7 +23,7 @@ use super::input::Input;
 use super::ports::{self, Opened, frame_bytes_max};
 use super::survey;
 use crate::clock::{self, UnixTime};
-use crate::device::{Tenure, interface};
+use crate::device::{OwnershipWindow, interface};
 use crate::kernel::claim::{ClaimError, Claims};
 use crate::kernel::follow;
 use crate::kernel::neighbours::Neighbours;
@@ -149,8 +149,8 @@ impl Carrier {
             Effect::ListOpen(ports) => return self.list_open(ports),
             Effect::Take(places, mode) => return self.take(&places, mode),
             Effect::Begin(ports, from) => {
-                let tenure = Tenure::from(UnixTime::from_nanos(from.unix_nanos));
-                self.on_worker(move |worker| ports::set_tenure(worker, &ports, tenure))?;
+                let ownership = OwnershipWindow::from(UnixTime::from_nanos(from.unix_nanos));
+                self.on_worker(move |worker| ports::set_ownership(worker, &ports, ownership))?;
             }
             Effect::Settle(places) => {
                 let interfaces: Vec<_> = interfaces(&places).collect();
@@ -159,11 +159,11 @@ impl Carrier {
             }
             Effect::GiveBack(places) => return self.give_back(&places),
             Effect::End(ports, until) => {
-                let tenure = Tenure {
+                let ownership = OwnershipWindow {
                     until: UnixTime::from_nanos(until.unix_nanos),
-                    ..Tenure::ALWAYS
+                    ..OwnershipWindow::ALWAYS
                 };
-                self.on_worker(move |worker| ports::set_tenure(worker, &ports, tenure))?;
+                self.on_worker(move |worker| ports::set_ownership(worker, &ports, ownership))?;
             }
             Effect::Close(ports) => self.on_worker(move |worker| ports::close(worker, &ports))?,
             Effect::AskDrained { ports, waiting } => return self.ask_drained(ports, waiting),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  operators, signals -- requests --+                                      +--> machine, forwarding thread
-//!  forwarding thread --- events ----+--> weir-element: [Element] [Carrier] +--> log
+//!  forwarding thread --- events ----+--> weir-element: [RouterCore] [Carrier] +--> log
 //!  runtime ------------- tables ----+                                      +--> active state
 //! ```
 //!
@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use weir_element::{Answer, Effect, Element, InForce, Output, Ticket};
+use weir_element::{ActiveState, Answer, Effect, Output, RouterCore, Ticket};
 
 use super::carrier::{Carrier, Launched};
 use super::input::Input;
@@ -28,7 +28,7 @@ use crate::clock;
 pub(super) type Launch = (Launched, Arc<Published>);
 
 pub(super) struct Driver {
-    element: Element,
+    element: RouterCore,
     carrier: Carrier,
     inbox: mpsc::Receiver<Input>,
     /// Pending answers, by ticket.
@@ -46,7 +46,7 @@ impl Driver {
         launch: oneshot::Sender<Launch>,
     ) -> io::Result<()> {
         let driver = Self {
-            element: Element::new(),
+            element: RouterCore::new(),
             carrier,
             inbox,
             waiting: BTreeMap::new(),
@@ -93,7 +93,7 @@ impl Driver {
                 Some(Output::Effect(effect)) => self.carry_out(effect),
                 Some(Output::Answer(ticket, answer)) => self.answer(ticket, answer),
                 Some(Output::Notice(notice)) => journal::notice(notice),
-                Some(Output::InForce(in_force)) => self.publish(in_force),
+                Some(Output::ActiveState(in_force)) => self.publish(in_force),
                 None => return,
             }
         }
@@ -128,7 +128,7 @@ impl Driver {
         }
     }
 
-    fn publish(&mut self, in_force: Arc<InForce>) {
+    fn publish(&mut self, in_force: Arc<ActiveState>) {
         if let Some(published) = &self.published {
             published.renew(in_force);
             return;

@@ -178,7 +178,7 @@ mod tests {
 
     use std::collections::BTreeMap;
 
-    use weir_element::{InForce, Limits};
+    use weir_element::{ActiveState, Limits};
 
     use crate::kernel::transit::TransitGuard;
     use crate::router::running::Published;
@@ -194,7 +194,7 @@ mod tests {
             frame_bytes_max: 1518,
             pool: 64,
         };
-        let in_force = InForce {
+        let in_force = ActiveState {
             plan,
             taken: BTreeMap::new(),
             limits,

@@ -11,7 +11,7 @@ use weir_packet::Reason;
 use weir_path::ip::tables::{Action, Neighbour, Tables};
 use weir_path::plane::{Plane, PlanePort};
 
-use weir_element::{InForce, Notice, Place, differences};
+use weir_element::{ActiveState, Notice, Place, differences};
 
 /// Maximum changes in one line; the others are counted.
 const CHANGES_SHOWN_MAX: usize = 20;
@@ -19,7 +19,7 @@ const CHANGES_SHOWN_MAX: usize = 20;
 const SPARSE_GAP: Duration = Duration::from_secs(1);
 
 /// Logs that the router has started, with its ports.
-pub fn started(InForce { plan, limits, .. }: &InForce) {
+pub fn started(ActiveState { plan, limits, .. }: &ActiveState) {
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         pid = std::process::id(),

@@ -14,7 +14,7 @@ use crate::clock;
 use crate::device::af_packet::{AfPacket, Options};
 use crate::device::interface;
 use crate::device::tun::Tun;
-use crate::device::{Device, Tenure};
+use crate::device::{Device, OwnershipWindow};
 use crate::worker::{Event, Opener, Worker};
 
 /// Length of an Ethernet header and two tags.
@@ -22,7 +22,7 @@ const LAYER_2_BYTES: u32 = 22;
 /// The assumed MTU of an interface that does not exist.
 const MTU_DEFAULT: u32 = 1500;
 
-/// A worker with these ports. All frames belong to the kernel until the ports' tenure is set.
+/// A worker with these ports. All frames belong to the kernel until the ports' ownership is set.
 pub(super) fn worker(
     router: &RouterPlan,
     limits: Limits,
@@ -65,7 +65,7 @@ pub(super) fn opened(port: &PortPlan, mode: Mode) -> Result<Opened, String> {
         }
         let options = Options {
             promiscuous: mode == Mode::Bridged,
-            tenure: Tenure::NEVER,
+            ownership: OwnershipWindow::NEVER,
             ..Options::default()
         };
         Ok(Box::new(AfPacket::open(interface, options)?))
@@ -176,10 +176,10 @@ pub(super) fn remove(worker: &mut Worker, names: &[String]) {
 }
 
 /// On the forwarding thread: sets which frames of these ports belong to the router.
-pub(super) fn set_tenure(worker: &mut Worker, names: &[String], tenure: Tenure) {
+pub(super) fn set_ownership(worker: &mut Worker, names: &[String], ownership: OwnershipWindow) {
     for name in names {
         if let Some(number) = number(worker, name) {
-            worker.set_tenure(number, tenure);
+            worker.set_ownership(number, ownership);
         }
     }
 }
@@ -189,7 +189,7 @@ pub(super) fn is_open(worker: &Worker, name: &str) -> bool {
     number(worker, name).is_some_and(|number| worker.is_open(number))
 }
 
-/// On the forwarding thread: whether these ports have taken every frame of their tenure and sent every packet that they
+/// On the forwarding thread: whether these ports have taken every frame of their ownership and sent every packet that they
 /// held. A port that no longer exists counts as drained.
 pub(super) fn are_drained(worker: &Worker, names: &[String]) -> bool {
     let mut numbers = names.iter().filter_map(|name| number(worker, name));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use tokio::sync::{Notify, oneshot};
 use weir_base::{Rate, Throughput};
-use weir_element::{Answer, Event, Finding, InForce, Request};
+use weir_element::{ActiveState, Answer, Event, Finding, Request};
 use weir_lfb::Plan;
 use weir_lfb::class::ControlSent;
 use weir_lfb::class::ce_routes::CeRoutes;
@@ -70,7 +70,7 @@ pub struct Running {
 
 /// A snapshot of the active state, for all readers.
 pub(super) struct Published {
-    in_force: ArcSwap<InForce>,
+    in_force: ArcSwap<ActiveState>,
     /// Signals a new plan whose rates may differ, a port with another interface, or a found rate.
     pub(super) rates_changed: Notify,
     /// Signals a new plan, or a port with another interface.
@@ -78,7 +78,7 @@ pub(super) struct Published {
 }
 
 impl Published {
-    pub(super) fn new(in_force: Arc<InForce>) -> Self {
+    pub(super) fn new(in_force: Arc<ActiveState>) -> Self {
         Self {
             in_force: ArcSwap::new(in_force),
             rates_changed: Notify::new(),
@@ -86,7 +86,7 @@ impl Published {
         }
     }
 
-    pub(super) fn renew(&self, in_force: Arc<InForce>) {
+    pub(super) fn renew(&self, in_force: Arc<ActiveState>) {
         self.in_force.store(in_force);
         self.rates_changed.notify_one();
         self.plan_changed.notify_one();
@@ -123,7 +123,7 @@ impl Running {
     }
 
     /// The active plan, and the interfaces whose transit the router has taken.
-    pub fn in_force(&self) -> Arc<InForce> {
+    pub fn in_force(&self) -> Arc<ActiveState> {
         self.published.in_force.load_full()
     }
 
@@ -246,7 +246,7 @@ impl Running {
 
     /// For each interface, the maximum rate of the machine's own packets; `None` if its port is not paced.
     pub(super) fn local_limits(&self) -> Vec<(String, Option<Rate>)> {
-        let InForce { plan, taken, .. } = &*self.in_force();
+        let ActiveState { plan, taken, .. } = &*self.in_force();
         let limit = |port: &PortPlan| {
             let interface = taken.get(&port.name)?;
             let rate = self.finders.rate(&port.name).or(port.rate);

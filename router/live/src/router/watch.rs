@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout_at};
-use weir_element::{Event, Finding, InForce};
+use weir_element::{ActiveState, Event, Finding};
 use weir_lfb::router::OnChange;
 use weir_path::plane::Mode;
 
@@ -101,7 +101,7 @@ struct Watch {
 
 impl Watch {
     /// Reads the state again, on a thread that may block.
-    fn read(&mut self, running: &Running, changed: Changed) -> (Arc<InForce>, Found, Event) {
+    fn read(&mut self, running: &Running, changed: Changed) -> (Arc<ActiveState>, Found, Event) {
         let in_force = running.in_force();
         let mode = in_force.plan.router.mode;
         let interfaces = in_force.plan.ports.iter();

@@ -108,12 +108,12 @@ enum Job {
 
 /// The thread that opens and closes devices. After this value is dropped, it finishes its pending jobs and ends.
 #[derive(Default)]
-pub(super) struct Doorkeeper {
+pub(super) struct DeviceOpener {
     /// `None` before the worker runs: until then, nothing waits for the calling thread, which drops devices itself.
     jobs: Option<mpsc::Sender<Job>>,
 }
 
-impl Doorkeeper {
+impl DeviceOpener {
     /// Starts the thread, in the calling thread's network namespace.
     pub(super) fn start(worker: Handle) -> io::Result<Self> {
         let (jobs, inbox) = mpsc::channel();

@@ -31,7 +31,7 @@ const EXPIRY_PERIOD: Span = Span::from_millis(100);
 
 /// An active class, with its counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InForce {
+pub struct ActiveClass {
     /// Name of the class.
     pub name: String,
     /// Flows that have a rule now.
@@ -321,10 +321,10 @@ impl Classes {
     }
 
     /// The active classes, in the order of the setup.
-    pub(super) fn iter(&self) -> impl Iterator<Item = InForce> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = ActiveClass> {
         self.order.iter().filter_map(|number| {
             let state = &self.states[usize::from(*number)];
-            Some(InForce {
+            Some(ActiveClass {
                 name: state.class.as_ref()?.name.clone(),
                 flows: state.flows,
                 classified: state.classified,
@@ -477,7 +477,7 @@ mod tests {
     }
 
     fn flows(classes: &Classes) -> Vec<(u32, u64, u64)> {
-        let counts = |class: InForce| (class.flows, class.classified, class.hits.packets);
+        let counts = |class: ActiveClass| (class.flows, class.classified, class.hits.packets);
         classes.iter().map(counts).collect()
     }
 

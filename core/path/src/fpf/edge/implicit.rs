@@ -22,7 +22,7 @@ use weir_packet::{FlowKey, Reason};
 use weir_wire::fpf::Repr;
 use weir_wire::{EtherType, Protocol, tcp};
 
-use crate::fpf::edge::classes::{Classes, Ended, InForce};
+use crate::fpf::edge::classes::{ActiveClass, Classes, Ended};
 use crate::fpf::edge::copies::{Copies, Copy};
 use crate::fpf::edge::filter::Subject;
 use crate::fpf::edge::rules::Found;
@@ -199,7 +199,7 @@ impl Implicit {
     }
 
     /// The active classes.
-    pub(crate) fn classes(&self) -> impl Iterator<Item = InForce> {
+    pub(crate) fn classes(&self) -> impl Iterator<Item = ActiveClass> {
         self.classes.iter()
     }
 

@@ -43,7 +43,7 @@ pub struct Released<P> {
 
 /// The counters of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Books {
+pub struct QueueCounters {
     /// Packets that arrived, including those that found the queue full.
     pub received: Tally,
     /// Packets that left.
@@ -60,7 +60,7 @@ struct Queue<P> {
     transmitter: Transmitter,
     /// The packets with their bytes and their times of arrival.
     packets: VecDeque<(P, u64, Instant)>,
-    books: Books,
+    books: QueueCounters,
 }
 
 impl<P> Default for Shapers<P> {
@@ -87,7 +87,7 @@ impl<P> Shapers<P> {
             shape,
             transmitter: Transmitter::new(link(shape), now),
             packets: VecDeque::new(),
-            books: Books::default(),
+            books: QueueCounters::default(),
         });
         let before = queue.due();
         if queue.shape != shape {
@@ -138,10 +138,10 @@ impl<P> Shapers<P> {
             let kept = kept(*row);
             if !kept {
                 let waiting = queue.books.waiting;
-                queue.books = Books {
+                queue.books = QueueCounters {
                     received: waiting,
                     waiting,
-                    ..Books::default()
+                    ..QueueCounters::default()
                 };
             }
             kept || !queue.packets.is_empty()
@@ -162,7 +162,7 @@ impl<P> Shapers<P> {
     }
 
     /// The counters of a row; zero if it has no queue.
-    pub fn books(&self, row: u32) -> Books {
+    pub fn books(&self, row: u32) -> QueueCounters {
         self.queues
             .get(&row)
             .map(|queue| queue.books)
@@ -258,7 +258,10 @@ mod tests {
         shapers.retain(|_| false);
         assert_eq!(released(&mut shapers, due).len(), 1);
         assert_eq!(shapers.drain().collect::<Vec<_>>(), [2, 3]);
-        assert_eq!((shapers.due(), shapers.books(7)), (None, Books::default()));
+        assert_eq!(
+            (shapers.due(), shapers.books(7)),
+            (None, QueueCounters::default())
+        );
     }
 
     proptest! {
@@ -287,7 +290,7 @@ mod tests {
                     prop_assert!(kept[row] <= most, "{} of {}", kept[row], most);
                 }
                 for row in 0..3 {
-                    let Books { received, sent, dropped, waiting } = shapers.books(row);
+                    let QueueCounters { received, sent, dropped, waiting } = shapers.books(row);
                     prop_assert_eq!(received.bytes, sent.bytes + dropped.bytes + waiting.bytes);
                     prop_assert_eq!(received.packets, sent.packets + dropped.packets + waiting.packets);
                     prop_assert!(waiting.packets <= shapes[row as usize].limit() as u64);

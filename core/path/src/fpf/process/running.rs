@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use weir_base::Tally;
-use weir_packet::{Fates, Reason};
+use weir_packet::{DropCounters, Reason};
 
 use super::{GIVES_MAX, Named, Processor, Taken};
 
@@ -60,7 +60,7 @@ impl Running {
     }
 
     /// Counts the packets that the processor has given up, as created and as dropped.
-    pub(crate) fn count_given_up(&mut self, created: &mut Tally, fates: &mut Fates) {
+    pub(crate) fn count_given_up(&mut self, created: &mut Tally, fates: &mut DropCounters) {
         while let Some(bytes) = self.processor.poll_given_up() {
             created.count(bytes as u64);
             fates.count_frame(bytes as u64, Reason::FpfIncomplete);

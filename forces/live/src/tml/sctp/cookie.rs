@@ -61,11 +61,11 @@ pub enum Refused {
 
 /// Creates and opens cookies.
 #[derive(Debug)]
-pub struct Bakery {
+pub struct CookieSigner {
     key: hmac::Key,
 }
 
-impl Bakery {
+impl CookieSigner {
     /// Creates a bakery with a secret of 32 octets.
     pub fn new(secret: &[u8; 32]) -> Self {
         Self {
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_cookie_opens_for_the_one_who_got_it() {
-        let bakery = Bakery::new(&[7; 32]);
+        let bakery = CookieSigner::new(&[7; 32]);
         let cookie = bakery.bake(Instant::ZERO, &path(), &CONTRACT);
         let late = Instant::ZERO + LIFE;
         assert_eq!(bakery.open(late, &path(), &cookie), Ok(CONTRACT));
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn another_path_another_key_and_every_changed_bit_are_refused() {
-        let bakery = Bakery::new(&[7; 32]);
+        let bakery = CookieSigner::new(&[7; 32]);
         let cookie = bakery.bake(Instant::ZERO, &path(), &CONTRACT);
         let elsewhere = [
             Path {
@@ -193,7 +193,7 @@ mod tests {
                 Err(Refused::Seal)
             );
         }
-        let other = Bakery::new(&[8; 32]);
+        let other = CookieSigner::new(&[8; 32]);
         assert_eq!(
             other.open(Instant::ZERO, &path(), &cookie),
             Err(Refused::Seal)

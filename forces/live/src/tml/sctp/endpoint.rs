@@ -23,7 +23,7 @@ use weir_base::{Instant, Span};
 use self::dial::Dial;
 use super::association::{Association, REFLECTED};
 use super::channel::Channel;
-use super::cookie::{Bakery, Contract, Path};
+use super::cookie::{Contract, CookieSigner, Path};
 use super::inbox::INBOX_MAX;
 use super::init::Init;
 use super::library::Epoch;
@@ -86,7 +86,7 @@ struct Slot {
 /// The associations of a socket.
 pub struct Endpoint {
     settings: Settings,
-    bakery: Bakery,
+    bakery: CookieSigner,
     /// The port of the high channel, if the endpoint listens.
     first_port: Option<u16>,
     dial: Option<Dial>,
@@ -116,7 +116,7 @@ impl Endpoint {
 
     fn new(settings: Settings, first_port: Option<u16>) -> Self {
         Self {
-            bakery: Bakery::new(&settings.secret),
+            bakery: CookieSigner::new(&settings.secret),
             links: Links::new(settings.links_max),
             settings,
             first_port,

@@ -4,8 +4,8 @@ use weir_base::Instant;
 
 use super::super::{Dropped, Loss, PROBE};
 use super::Fe;
-use super::attention::QUIET_MAX;
 use super::contract::{Event, STRAYS_MAX, Standby, State, Transmit};
+use super::master_probe::QUIET_MAX;
 use super::messages::flags;
 use super::peer::Link;
 use crate::wire::header::{Ack, Flags, View};

@@ -5,7 +5,7 @@ use weir_base::{Instant, Span, Tally};
 use super::super::Heartbeats;
 use super::super::PROBE;
 use super::super::outbox::Outbox;
-use super::attention::Attention;
+use super::master_probe::MasterProbe;
 use super::{CeStatus, Retry};
 use crate::wire::{Body, Id, Message};
 
@@ -39,7 +39,7 @@ pub(super) struct Peer {
     pub(super) sent: Instant,
     pub(super) retry_at: Instant,
     failures: u32,
-    pub(super) attention: Attention,
+    pub(super) attention: MasterProbe,
     pub(super) out: Outbox,
     /// Messages received; received messages that were dropped; messages taken by the transport; messages dropped
     /// because the queue was full.
@@ -62,7 +62,7 @@ impl Peer {
             sent: Instant::ZERO,
             retry_at: Instant::ZERO,
             failures: 0,
-            attention: Attention::default(),
+            attention: MasterProbe::default(),
             out: Outbox::new(queue_bytes_max),
             received: Tally::ZERO,
             dropped: Tally::ZERO,
@@ -77,7 +77,7 @@ impl Peer {
         self.link = Link::Associated;
         self.failures = 0;
         (self.heard, self.sent) = (now, now);
-        self.attention = Attention::default();
+        self.attention = MasterProbe::default();
     }
 
     /// A message of the association has arrived.
@@ -95,7 +95,7 @@ impl Peer {
             _ => CeStatus::Unreachable,
         };
         self.link = Link::Closed;
-        self.attention = Attention::default();
+        self.attention = MasterProbe::default();
         self.out.clear();
         self.blocked = false;
         let pause = retry.pause.times(1 << self.failures.min(32));

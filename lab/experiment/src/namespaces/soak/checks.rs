@@ -7,7 +7,7 @@ use serde::Serialize;
 use weir_live::namespace::Namespace;
 
 use super::bed::Bed;
-use super::books::{Books, Port};
+use super::frame_counters::{FrameCounters, Port};
 use super::routes::routes_of;
 use super::{Done, Watched};
 use crate::error::Error;
@@ -59,7 +59,7 @@ impl Checks {
     }
 
     /// Checks the counters of each port, of the whole router, and of the kernel's interfaces.
-    pub(super) fn books(&mut self, before: &Books, after: &Books, networks: u32) {
+    pub(super) fn books(&mut self, before: &FrameCounters, after: &FrameCounters, networks: u32) {
         for (name, port) in &after.ports {
             let [received, sent, dropped, held] = port.queue;
             for (unit, [received, sent, dropped, held]) in [
@@ -223,10 +223,10 @@ fn tables(host: &Namespace) -> Result<String, Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::books::Count;
+    use super::super::frame_counters::Count;
     use super::*;
 
-    fn books() -> Books {
+    fn books() -> FrameCounters {
         let count = |packets| Count {
             packets,
             bytes: 100 * packets,
@@ -239,15 +239,15 @@ mod tests {
             queue: [count(5), count(4), count(1), count(0)],
             ..Port::default()
         };
-        Books {
+        FrameCounters {
             ports: [("lan".to_owned(), lan)].into(),
             drops: [("queue-full".to_owned(), 8)].into(),
             created: 2,
-            ..Books::default()
+            ..FrameCounters::default()
         }
     }
 
-    fn failed(after: &Books) -> Vec<String> {
+    fn failed(after: &FrameCounters) -> Vec<String> {
         let mut before = books();
         before.ports.insert("lan".to_owned(), Port::default());
         let mut checks = Checks::default();

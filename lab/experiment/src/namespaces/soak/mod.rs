@@ -21,13 +21,13 @@
 //! - `routes`: a table that changes all the time
 //! - `operator`: an operator who changes something all the time
 //! - `usage`: memory, files and threads of the router
-//! - `books`: the counters of the router and of the kernel
+//! - `frame_counters`: the counters of the router and of the kernel
 //! - `checks`: conditions that must hold
 
 mod attacker;
 mod bed;
-mod books;
 mod checks;
+mod frame_counters;
 mod frames;
 mod operator;
 mod routes;
@@ -49,8 +49,8 @@ pub use checks::Check;
 
 use self::attacker::Attacker;
 use self::bed::Bed;
-use self::books::Books;
 use self::checks::Checks;
+use self::frame_counters::FrameCounters;
 use self::operator::Operator;
 use self::routes::Routes;
 use self::traffic::Traffic;
@@ -162,10 +162,10 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     progress.say("creating hosts and starting the router");
     let began = Instant::now();
     let mut bed = Bed::new(programs)?;
-    let before = Books::settled(&bed)?;
+    let before = FrameCounters::settled(&bed)?;
     let (done, watched) = under_fire(options, &mut bed, &mut progress)?;
     progress.say("traffic stopped; comparing the counters");
-    let after = Books::settled(&bed)?;
+    let after = FrameCounters::settled(&bed)?;
     let mut checks = Checks::default();
     checks.books(&before, &after, options.routes);
     checks.usage(&watched);

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use weir_path::fpf::edge::shaper::Books;
+use weir_path::fpf::edge::shaper::QueueCounters;
 use weir_path::fpf::process::ProcessorId;
 use weir_path::fpf::process::xor::REPAIRED;
 use weir_sim::{NodeId, Simulation};
@@ -24,7 +24,7 @@ pub(in crate::simulation) fn add_metrics(
     }
     let fabric = simulation.fabric();
     let mut encapsulated = vec![0; scenario.forwarding.encapsulations.len()];
-    let mut shaped = vec![Books::default(); encapsulated.len()];
+    let mut shaped = vec![QueueCounters::default(); encapsulated.len()];
     // Routers come before hosts in a topology, in the order of the scenario.
     for (place, router) in scenario.routers.iter().enumerate() {
         let router_id = NodeId(place as u32);

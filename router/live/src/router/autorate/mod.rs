@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use arc_swap::ArcSwapOption;
-use weir_element::InForce;
+use weir_element::ActiveState;
 
 use self::finder::Finder;
 use super::rates::{Finders, Found, Started, Wanted};
@@ -51,7 +51,7 @@ impl Finders {
 }
 
 /// The ports that must find their rate, by name.
-fn wanted(InForce { plan, taken, .. }: &InForce) -> BTreeMap<String, Wanted> {
+fn wanted(ActiveState { plan, taken, .. }: &ActiveState) -> BTreeMap<String, Wanted> {
     let of_port = |port: &weir_lfb::port::PortPlan| {
         let interface = taken.get(&port.name).unwrap_or(&port.interface);
         let wanted = Wanted {

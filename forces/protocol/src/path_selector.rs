@@ -25,14 +25,14 @@ impl From<ValueError> for PathError {
 
 /// A path of IDs, with the rows that keys select.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Way {
+pub struct PathSelector {
     /// The IDs, up to the table from which the key selects a row.
     pub ids: Vec<u32>,
     /// The key, and the path below the row that it selects.
-    pub key: Option<(Selector, Box<Way>)>,
+    pub key: Option<(Selector, Box<PathSelector>)>,
 }
 
-impl Way {
+impl PathSelector {
     /// The path with this content at its end. The part after a key becomes a nested path.
     pub fn path_data(self, content: Content) -> Result<PathData, WireError> {
         match self.key {
@@ -52,9 +52,9 @@ impl Class {
     /// Resolves the words of a path: names or IDs of components, members and events, indices of rows, and contents of
     /// keys as `field=value`, with commas between several fields. If the key has only one field, its value is
     /// sufficient.
-    pub fn way(&self, words: &[&str]) -> Result<Way, PathError> {
+    pub fn way(&self, words: &[&str]) -> Result<PathSelector, PathError> {
         if let Some(ids) = self.event_way(words) {
-            return Ok(Way { ids, key: None });
+            return Ok(PathSelector { ids, key: None });
         }
         self.way_from(Level::Members(&self.components), words)
     }
@@ -88,7 +88,7 @@ impl Class {
         Some([base].into_iter().chain(event).chain(rows?).collect())
     }
 
-    fn way_from(&self, mut level: Level<'_>, words: &[&str]) -> Result<Way, PathError> {
+    fn way_from(&self, mut level: Level<'_>, words: &[&str]) -> Result<PathSelector, PathError> {
         let mut ids = Vec::new();
         for (at, word) in words.iter().enumerate() {
             let kind = match level {
@@ -109,7 +109,7 @@ impl Class {
                     let below =
                         self.way_from(Level::of(&array.element), &below(array, words, at))?;
                     let key = Some((key, Box::new(below)));
-                    return Ok(Way { ids, key });
+                    return Ok(PathSelector { ids, key });
                 }
                 Level::Single => {
                     let before = words[..at].join(".");
@@ -120,7 +120,7 @@ impl Class {
             };
             level = Level::of(kind);
         }
-        Ok(Way { ids, key: None })
+        Ok(PathSelector { ids, key: None })
     }
 
     fn member_named<'c>(

@@ -21,7 +21,7 @@ pub(super) const QUIET_MAX: Span = Span::from_millis(500);
 const ANSWER_MAX: Span = Span::from_millis(1500);
 
 #[derive(Debug, Default)]
-pub(super) struct Attention {
+pub(super) struct MasterProbe {
     /// The CE has answered a probe in this association.
     answers: bool,
     /// When the answer to the open probe is due.
@@ -29,7 +29,7 @@ pub(super) struct Attention {
     pub(super) is_lost: bool,
 }
 
-impl Attention {
+impl MasterProbe {
     /// The CE sent a message.
     pub(super) const fn heard(&mut self, is_answer: bool) {
         self.answers |= is_answer;

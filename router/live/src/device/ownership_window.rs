@@ -7,14 +7,14 @@ use crate::clock::UnixTime;
 /// A period of time. Frames that the kernel stamped within it belong to the router. Earlier and later frames belong to
 /// the kernel, which forwards them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tenure {
+pub struct OwnershipWindow {
     /// The first instant of the period.
     pub from: UnixTime,
     /// The first instant after the period.
     pub until: UnixTime,
 }
 
-impl Tenure {
+impl OwnershipWindow {
     /// Every frame is the router's.
     pub const ALWAYS: Self = Self {
         from: UnixTime::FIRST,
@@ -26,7 +26,7 @@ impl Tenure {
         until: UnixTime::NEVER,
     };
 
-    /// A tenure from this instant on.
+    /// An ownership window from this instant on.
     pub const fn from(from: UnixTime) -> Self {
         Self {
             from,
@@ -35,27 +35,27 @@ impl Tenure {
     }
 }
 
-/// A tenure begins within this time after it was set, unless it never begins.
+/// An ownership window begins within this time after it was set, unless it never begins.
 const BEGINS_WITHIN: Span = Span::from_secs(1);
 /// Longest time from the stamping of a frame until the frame is in the ring.
 const ON_ITS_WAY: Span = Span::from_millis(1);
 
-/// The progress of a ring through its tenure. It uses the wall clock only until the tenure has begun: a clock that is
+/// The progress of a ring through its ownership. It uses the wall clock only until the ownership window has begun: a clock that is
 /// set back later, or at that moment, must not silence a port.
 #[derive(Debug)]
 pub(super) struct Progress {
-    tenure: Tenure,
-    /// The time from which the tenure counts as begun, even if the wall clock disagrees.
+    ownership: OwnershipWindow,
+    /// The time from which the ownership window counts as begun, even if the wall clock disagrees.
     begun_at: Instant,
     is_over: bool,
 }
 
 impl Progress {
-    /// The progress through a tenure that is set at `now`.
-    pub(super) fn new(tenure: Tenure, now: Instant) -> Self {
+    /// The progress through an ownership window that is set at `now`.
+    pub(super) fn new(ownership: OwnershipWindow, now: Instant) -> Self {
         Self {
-            tenure,
-            begun_at: match tenure.from {
+            ownership,
+            begun_at: match ownership.from {
                 UnixTime::NEVER => Instant::FAR_FUTURE,
                 _ => now + BEGINS_WITHIN,
             },
@@ -63,33 +63,33 @@ impl Progress {
         }
     }
 
-    /// Moves the start of the tenure to `from`, if that is later.
+    /// Moves the start of the ownership window to `from`, if that is later.
     pub(super) fn begin_again(&mut self, from: UnixTime, now: Instant) {
-        if self.tenure.from < from {
-            self.tenure.from = from;
+        if self.ownership.from < from {
+            self.ownership.from = from;
             self.begun_at = now + BEGINS_WITHIN;
         }
     }
 
     /// Whether the next frame of the ring is the router's.
     pub(super) fn admits(&mut self, stamp: UnixTime) -> bool {
-        if stamp < self.tenure.from {
+        if stamp < self.ownership.from {
             return false;
         }
-        self.tenure.from = UnixTime::FIRST; // all frames after it in the ring are later
-        self.is_over |= stamp >= self.tenure.until;
-        stamp < self.tenure.until
+        self.ownership.from = UnixTime::FIRST; // all frames after it in the ring are later
+        self.is_over |= stamp >= self.ownership.until;
+        stamp < self.ownership.until
     }
 
     /// Records that the ring was empty at this time, by both clocks.
     pub(super) fn nothing_before(&mut self, wall_clock: UnixTime, now: Instant) {
-        if wall_clock >= self.tenure.from || now >= self.begun_at {
-            self.tenure.from = UnixTime::FIRST;
+        if wall_clock >= self.ownership.from || now >= self.begun_at {
+            self.ownership.from = UnixTime::FIRST;
         }
-        self.is_over |= wall_clock >= self.tenure.until.after(ON_ITS_WAY);
+        self.is_over |= wall_clock >= self.ownership.until.after(ON_ITS_WAY);
     }
 
-    /// Whether every frame of the tenure has arrived.
+    /// Whether every frame of the ownership window has arrived.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
@@ -109,11 +109,11 @@ mod tests {
 
     #[test]
     fn a_tenure_is_from_its_first_instant_to_its_last() {
-        let tenure = Tenure {
+        let ownership = OwnershipWindow {
             from: wall(10),
             until: wall(20),
         };
-        let mut progress = Progress::new(tenure, at(0));
+        let mut progress = Progress::new(ownership, at(0));
         let admitted = [9, 10, 19, 20, 21].map(|s| progress.admits(wall(s)));
         assert_eq!(admitted, [false, true, true, false, false]);
         assert!(progress.is_over());
@@ -122,11 +122,11 @@ mod tests {
     #[test]
     fn an_empty_ring_ends_a_tenure_when_nothing_can_be_on_its_way() {
         let until = wall(20);
-        let tenure = Tenure {
+        let ownership = OwnershipWindow {
             until,
-            ..Tenure::ALWAYS
+            ..OwnershipWindow::ALWAYS
         };
-        let mut progress = Progress::new(tenure, at(0));
+        let mut progress = Progress::new(ownership, at(0));
         progress.nothing_before(until, at(1));
         assert!(!progress.is_over());
         progress.nothing_before(until.after(ON_ITS_WAY), at(2));
@@ -136,11 +136,11 @@ mod tests {
     #[test]
     fn a_tenure_that_begins_again_keeps_its_end() {
         let until = wall(30);
-        let tenure = Tenure {
+        let ownership = OwnershipWindow {
             until,
-            ..Tenure::ALWAYS
+            ..OwnershipWindow::ALWAYS
         };
-        let mut progress = Progress::new(tenure, at(0));
+        let mut progress = Progress::new(ownership, at(0));
         assert!(progress.admits(wall(10)));
         progress.begin_again(wall(20), at(1));
         assert_eq!(
@@ -149,7 +149,7 @@ mod tests {
         );
         // A port whose frames are all the kernel's, or will be the router's later, stays as it is.
         for from in [wall(40), UnixTime::NEVER] {
-            let mut progress = Progress::new(Tenure::from(from), at(0));
+            let mut progress = Progress::new(OwnershipWindow::from(from), at(0));
             progress.begin_again(wall(20), at(1));
             assert!(!progress.admits(wall(30)));
         }
@@ -158,18 +158,18 @@ mod tests {
     #[test]
     fn a_wall_clock_that_is_set_back_keeps_no_port_silent() {
         let begin = |progress: &mut Progress| progress.admits(wall(10));
-        let mut progress = Progress::new(Tenure::from(wall(10)), at(0));
+        let mut progress = Progress::new(OwnershipWindow::from(wall(10)), at(0));
         assert!(begin(&mut progress) && progress.admits(wall(3)));
         // With an empty ring, and at exactly that moment.
-        let mut progress = Progress::new(Tenure::from(wall(10)), at(0));
+        let mut progress = Progress::new(OwnershipWindow::from(wall(10)), at(0));
         progress.nothing_before(wall(10), at(1));
         assert!(progress.admits(wall(3)));
-        let mut progress = Progress::new(Tenure::from(wall(10)), at(0));
+        let mut progress = Progress::new(OwnershipWindow::from(wall(10)), at(0));
         progress.nothing_before(wall(3), at(999));
         assert!(!progress.admits(wall(4)));
         progress.nothing_before(wall(4), at(1000));
         assert!(progress.admits(wall(5)));
-        let mut never = Progress::new(Tenure::NEVER, at(0));
+        let mut never = Progress::new(OwnershipWindow::NEVER, at(0));
         never.nothing_before(wall(10), at(10_000));
         assert!(!never.admits(wall(11)));
     }

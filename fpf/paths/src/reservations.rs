@@ -6,12 +6,12 @@ use super::topology::{FeId, LinkId, Topology};
 
 /// Reserved rates, in bit/s.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Books {
+pub(super) struct Reservations {
     /// Reserved rates by link: from its first end, and from its second end.
     reserved: Vec<[u64; 2]>,
 }
 
-impl Books {
+impl Reservations {
     /// Adds entries, so that there are this number of links.
     pub(super) fn grow(&mut self, links: usize) {
         self.reserved.resize(links, [0; 2]);

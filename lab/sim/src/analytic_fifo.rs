@@ -28,7 +28,7 @@ use crate::frame::Ring;
 
 /// A drop-tail queue with its transmitter. Its packets are in the ring of the wire.
 #[derive(Debug)]
-pub(crate) struct Plain {
+pub(crate) struct AnalyticFifo {
     /// Maximum packets that may wait.
     limit: usize,
     /// The parameters that set the limit.
@@ -40,7 +40,7 @@ pub(crate) struct Plain {
     waiting_from: usize,
 }
 
-impl Plain {
+impl AnalyticFifo {
     /// Whether a discipline is a FIFO, whose departures can be computed in advance.
     pub(crate) fn can_be(spec: &Spec) -> bool {
         spec.kind() == fifo::MANUAL.name
@@ -160,7 +160,7 @@ mod tests {
     use proptest::prelude::*;
     use weir_base::setting::Scalar;
     use weir_base::{Rate, Span, Streams};
-    use weir_packet::{Fates, Keys, Packet, Slot};
+    use weir_packet::{DropCounters, Keys, Packet, Slot};
     use weir_path::egress::port::Port;
 
     const DELAY: Span = Span::from_nanos(1);
@@ -180,11 +180,11 @@ mod tests {
         let limit = Scalar::Integer(limit);
         let spec = Spec::check("fifo", [("limit", &limit)]).unwrap();
         let (mut plain, mut ring) = (
-            Plain::new(spec.clone(), link, Instant::ZERO),
+            AnalyticFifo::new(spec.clone(), link, Instant::ZERO),
             Ring::default(),
         );
         let mut port = Port::new(spec, link, Instant::ZERO, &Streams::new(1));
-        let (keys, mut fates) = (Keys::new(packets.len(), (1, 2)), Fates::default());
+        let (keys, mut fates) = (Keys::new(packets.len(), (1, 2)), DropCounters::default());
         let (mut planned, mut sent) = (Vec::new(), Vec::new());
         let mut step = |port: &mut Port, now| {
             let mut departed = |packet: Packet, sending| sent.push((packet.slot, sending));

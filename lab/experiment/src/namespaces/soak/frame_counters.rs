@@ -48,7 +48,7 @@ pub(super) struct Port {
 
 /// The counters of the router.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Books {
+pub(super) struct FrameCounters {
     pub(super) ports: BTreeMap<String, Port>,
     /// Dropped packets, by reason.
     pub(super) drops: BTreeMap<String, u64>,
@@ -60,7 +60,7 @@ pub(super) struct Books {
     pub(super) routes: Option<u64>,
 }
 
-impl Books {
+impl FrameCounters {
     /// The counters once they no longer change.
     pub(super) fn settled(bed: &Bed) -> Result<Self, Error> {
         let began = Instant::now();

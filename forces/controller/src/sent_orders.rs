@@ -12,9 +12,9 @@ pub const REPEAT: Span = Span::from_secs(10);
 
 /// The parameters sent to a queue, with the time of the order.
 #[derive(Debug, Default)]
-pub(crate) struct Told(BTreeMap<&'static str, (Setting, Instant)>);
+pub(crate) struct SentOrders(BTreeMap<&'static str, (Setting, Instant)>);
 
-impl Told {
+impl SentOrders {
     /// Records an order to a queue in this role; returns whether it must be sent.
     pub(crate) fn tell(&mut self, now: Instant, role: &Role, order: &Order) -> bool {
         let lasts = !role.renews.contains(&order.parameter)
@@ -52,7 +52,7 @@ mod tests {
             reads: &[],
             about: "a queue that keeps a parameter for a time",
         };
-        let mut told = Told::default();
+        let mut told = SentOrders::default();
         let mut tell = |parameter, value| {
             let (element, port) = ("a".into(), "x".into());
             let queue = QueueName { element, port };
