@@ -24,11 +24,32 @@
 //! contradicts it, but an interval does not separate. If a quantity that it needs was not measured, its verdict is
 //! MISSING, which is our own mistake and fails the run.
 
+use std::ops::{Add, Div, Mul, Sub};
+
 use serde::Serialize;
 
 use super::bar::{Bar, ratio};
+use super::measured::Measured;
 use super::met::{Met, clearly_less, minimum_effect, not_negative, sign, strict, worse};
+use super::query::Series;
 use crate::statistics::Summary;
+
+/// Adds a condition to findings: `check!(f, "{n} floods": at_most(share, 0.4))` is
+/// `f.at_most(&format!("{n} floods"), share, 0.4)`.
+macro_rules! check {
+    ($findings:ident, $what:literal: $condition:ident($($argument:expr),*)) => {
+        $findings.$condition(&format!($what), $($argument),*)
+    };
+}
+pub(super) use check;
+
+/// Shows values that decide nothing: `show!(f, m, "at 1:2": response)`.
+macro_rules! show {
+    ($findings:ident, $measured:ident, $what:literal: $values:expr) => {
+        $findings.shown($measured, &format!($what), |_| $values)
+    };
+}
+pub(super) use show;
 
 /// Maximum number of findings that the evidence spells out.
 const SPELLED_MAX: usize = 6;
@@ -96,14 +117,14 @@ impl Verdict {
 /// The values of a quantity at one point, one for each seed, in the order of the seeds; empty if it was not
 /// measured.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Samples {
+pub(super) struct Samples {
     values: Vec<f64>,
     pub(super) is_share: bool,
 }
 
 impl Samples {
     /// Samples with these values.
-    pub fn new(values: Vec<f64>) -> Self {
+    pub(super) fn new(values: Vec<f64>) -> Self {
         Self {
             values,
             is_share: false,
@@ -111,7 +132,7 @@ impl Samples {
     }
 
     /// These samples, marked as shares (from 0 to 1) or differences of shares.
-    pub fn as_shares(self) -> Self {
+    pub(super) fn as_shares(self) -> Self {
         Self {
             is_share: true,
             ..self
@@ -119,7 +140,7 @@ impl Samples {
     }
 
     /// A function of each value. Shares stay shares.
-    pub fn map(&self, function: impl Fn(f64) -> f64) -> Self {
+    pub(super) fn map(&self, function: impl Fn(f64) -> f64) -> Self {
         Self {
             values: self.values.iter().copied().map(function).collect(),
             is_share: self.is_share,
@@ -128,7 +149,7 @@ impl Samples {
 
     /// A function of each pair of values; the result is a share if both are shares. Empty if the two were not run
     /// with the same seeds.
-    pub fn with(&self, other: &Self, function: impl Fn(f64, f64) -> f64) -> Self {
+    pub(super) fn with(&self, other: &Self, function: impl Fn(f64, f64) -> f64) -> Self {
         if self.values.len() != other.values.len() {
             return Self::default();
         }
@@ -140,29 +161,23 @@ impl Samples {
     }
 
     /// `self - other`, seed by seed.
-    pub fn less(&self, other: &Self) -> Self {
+    pub(super) fn less(&self, other: &Self) -> Self {
         self.with(other, |a, b| a - b)
     }
 
-    /// The values.
-    #[cfg(test)]
-    pub(super) fn values(&self) -> &[f64] {
-        &self.values
-    }
-
     /// The mean of all seeds.
-    pub fn mean(&self) -> Option<f64> {
+    pub(super) fn mean(&self) -> Option<f64> {
         self.summary().map(|s| s.mean)
     }
 
     /// The mean and its interval.
-    pub fn summary(&self) -> Option<Summary> {
+    pub(super) fn summary(&self) -> Option<Summary> {
         let finite = self.values.iter().all(|x| x.is_finite());
         Summary::of(&self.values).filter(|_| finite)
     }
 
     /// Mean and interval as text.
-    pub fn shown(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         match self.summary() {
             None => "not measured".to_owned(),
             Some(s) => match s.ci95 {
@@ -173,8 +188,43 @@ impl Samples {
     }
 }
 
+impl From<f64> for Samples {
+    fn from(number: f64) -> Self {
+        Self::new(vec![number])
+    }
+}
+
+/// Arithmetic of samples, seed by seed, and with numbers.
+macro_rules! operator {
+    ($operator:ident, $name:ident) => {
+        impl $operator for Samples {
+            type Output = Self;
+            fn $name(self, other: Self) -> Self {
+                self.with(&other, f64::$name)
+            }
+        }
+        impl $operator<f64> for Samples {
+            type Output = Self;
+            fn $name(self, other: f64) -> Self {
+                self.map(|x| x.$name(other))
+            }
+        }
+        impl $operator<Samples> for f64 {
+            type Output = Samples;
+            fn $name(self, other: Samples) -> Samples {
+                other.map(|x| self.$name(x))
+            }
+        }
+    };
+}
+
+operator!(Add, add);
+operator!(Sub, sub);
+operator!(Mul, mul);
+operator!(Div, div);
+
 /// A number with about three significant digits.
-pub fn shown(x: f64) -> String {
+pub(super) fn shown(x: f64) -> String {
     let decimals = match x.abs() {
         1000.0.. => 0,
         100.0.. => 1,
@@ -189,7 +239,7 @@ pub fn shown(x: f64) -> String {
 
 /// The findings on one claim: one for each condition.
 #[derive(Clone, Debug, Default)]
-pub struct Findings {
+pub(super) struct Findings {
     all: Vec<(Met, String)>,
     bars: Vec<Bar>,
     remarks: Vec<String>,
@@ -197,52 +247,67 @@ pub struct Findings {
 
 impl Findings {
     /// The quantity is at most this.
-    pub fn at_most(&mut self, what: &str, a: &Samples, bound: f64) {
-        let met = sign(&a.map(|x| bound - x));
-        self.bar(met, what, a.summary(), [None, Some(bound)]);
-        self.push(
-            met,
-            format!("{what}: {} (at most {})", a.shown(), shown(bound)),
-        );
+    pub(super) fn at_most(&mut self, what: &str, a: impl Into<Series>, bound: f64) {
+        for (what, a) in a.into().named(what) {
+            let met = sign(&a.map(|x| bound - x));
+            self.bar(met, &what, a.summary(), [None, Some(bound)]);
+            self.push(
+                met,
+                format!("{what}: {} (at most {})", a.shown(), shown(bound)),
+            );
+        }
     }
 
     /// The quantity is at least this.
-    pub fn at_least(&mut self, what: &str, a: &Samples, bound: f64) {
-        let met = sign(&a.map(|x| x - bound));
-        self.bar(met, what, a.summary(), [Some(bound), None]);
-        self.push(
-            met,
-            format!("{what}: {} (at least {})", a.shown(), shown(bound)),
-        );
+    pub(super) fn at_least(&mut self, what: &str, a: impl Into<Series>, bound: f64) {
+        for (what, a) in a.into().named(what) {
+            let met = sign(&a.map(|x| x - bound));
+            self.bar(met, &what, a.summary(), [Some(bound), None]);
+            self.push(
+                met,
+                format!("{what}: {} (at least {})", a.shown(), shown(bound)),
+            );
+        }
     }
 
     /// The quantity is greater than this.
-    pub fn above(&mut self, what: &str, a: &Samples, bound: f64) {
-        let met = strict(&a.map(|x| x - bound));
-        self.bar(met, what, a.summary(), [Some(bound), None]);
-        self.push(
-            met,
-            format!("{what}: {} (above {})", a.shown(), shown(bound)),
-        );
+    pub(super) fn above(&mut self, what: &str, a: impl Into<Series>, bound: f64) {
+        for (what, a) in a.into().named(what) {
+            let met = strict(&a.map(|x| x - bound));
+            self.bar(met, &what, a.summary(), [Some(bound), None]);
+            self.push(
+                met,
+                format!("{what}: {} (above {})", a.shown(), shown(bound)),
+            );
+        }
     }
 
     /// The quantity is in this range.
-    pub fn between(&mut self, what: &str, a: &Samples, [low, high]: [f64; 2]) {
-        let met = worse(sign(&a.map(|x| x - low)), sign(&a.map(|x| high - x)));
-        self.bar(met, what, a.summary(), [Some(low), Some(high)]);
-        let range = format!("{} to {}", shown(low), shown(high));
-        self.push(met, format!("{what}: {} ({range})", a.shown()));
+    pub(super) fn between(&mut self, what: &str, a: impl Into<Series>, [low, high]: [f64; 2]) {
+        for (what, a) in a.into().named(what) {
+            let met = worse(sign(&a.map(|x| x - low)), sign(&a.map(|x| high - x)));
+            self.bar(met, &what, a.summary(), [Some(low), Some(high)]);
+            let range = format!("{} to {}", shown(low), shown(high));
+            self.push(met, format!("{what}: {} ({range})", a.shown()));
+        }
     }
 
     /// The first quantity is less than the second.
-    pub fn less(&mut self, what: &str, a: &Samples, b: &Samples) {
-        let met = clearly_less(a, b);
-        self.push(met, format!("{what}: {} < {}", a.shown(), b.shown()));
+    pub(super) fn less(&mut self, what: &str, a: impl Into<Series>, b: impl Into<Series>) {
+        for (what, a, b) in a.into().beside(what, b.into()) {
+            let met = clearly_less(&a, &b);
+            self.push(met, format!("{what}: {} < {}", a.shown(), b.shown()));
+        }
     }
 
     /// The first quantity is less than the second in at least `least` of these places, and reversed in none: nowhere is
     /// its mean equal to the second's, or greater.
-    pub fn mostly_less(&mut self, what: &str, places: &[(String, Samples, Samples)], least: usize) {
+    pub(super) fn mostly_less(
+        &mut self,
+        what: &str,
+        places: &[(String, Samples, Samples)],
+        least: usize,
+    ) {
         let each: Vec<Met> = places.iter().map(|(_, a, b)| clearly_less(a, b)).collect();
         let count = |wanted: Met| each.iter().filter(|met| **met == wanted).count();
         let (clear, unclear, reversed) = (count(Met::Yes), count(Met::Unclear), count(Met::No));
@@ -267,7 +332,7 @@ impl Findings {
 
     /// For two quantities, each given as ours and theirs: one of ours is less than theirs, and the mean of our other
     /// quantity is greater by at most this share of theirs.
-    pub fn one_less(&mut self, text: String, [one, other]: [[&Samples; 2]; 2], share: f64) {
+    pub(super) fn one_less(&mut self, text: String, [one, other]: [[&Samples; 2]; 2], share: f64) {
         let wins = |[less, more]: [&Samples; 2], [ours, theirs]: [&Samples; 2]| {
             let met = match (ours.mean(), theirs.mean()) {
                 (Some(ours), Some(theirs)) if ours <= (1.0 + share) * theirs => Met::Yes,
@@ -286,52 +351,71 @@ impl Findings {
     }
 
     /// The first quantity is not more than the second by the minimum effect, per the whole interval.
-    pub fn not_more(&mut self, what: &str, a: &Samples, b: &Samples) {
-        let difference = b.less(a);
-        let met = match (difference.summary(), minimum_effect(a, b)) {
-            (Some(s), Some(effect)) => match s.ci95.unwrap_or(0.0) {
-                reach if s.mean - reach >= -effect => Met::Yes,
-                reach if s.mean + reach < -effect => Met::No,
-                _ => Met::Unclear,
-            },
-            _ => Met::Missing,
-        };
-        self.push(met, format!("{what}: {} <= {}", a.shown(), b.shown()));
+    pub(super) fn not_more(&mut self, what: &str, a: impl Into<Series>, b: impl Into<Series>) {
+        for (what, a, b) in a.into().beside(what, b.into()) {
+            let difference = b.less(&a);
+            let met = match (difference.summary(), minimum_effect(&a, &b)) {
+                (Some(s), Some(effect)) => match s.ci95.unwrap_or(0.0) {
+                    reach if s.mean - reach >= -effect => Met::Yes,
+                    reach if s.mean + reach < -effect => Met::No,
+                    _ => Met::Unclear,
+                },
+                _ => Met::Missing,
+            };
+            self.push(met, format!("{what}: {} <= {}", a.shown(), b.shown()));
+        }
     }
 
     /// The first quantity is at least `factor` times the second.
-    pub fn times(&mut self, what: &str, a: &Samples, b: &Samples, factor: f64) {
-        let met = sign(&a.with(b, |a, b| a - factor * b));
-        let times = format!("{what}, times");
-        self.bar(met, &times, ratio(a, b), [Some(factor), None]);
-        let ratio = match (a.mean(), b.mean()) {
-            (Some(a), Some(b)) if b != 0.0 => format!("{} times", shown(a / b)),
-            _ => "no ratio".to_owned(),
-        };
-        let text = format!("{what}: {ratio}, {} to {}", a.shown(), b.shown());
-        self.push(met, format!("{text} (at least {} times)", shown(factor)));
+    pub(super) fn times(
+        &mut self,
+        what: &str,
+        a: impl Into<Series>,
+        b: impl Into<Series>,
+        factor: f64,
+    ) {
+        for (what, a, b) in a.into().beside(what, b.into()) {
+            let met = sign(&a.with(&b, |a, b| a - factor * b));
+            let times = format!("{what}, times");
+            self.bar(met, &times, ratio(&a, &b), [Some(factor), None]);
+            let ratio = match (a.mean(), b.mean()) {
+                (Some(a), Some(b)) if b != 0.0 => format!("{} times", shown(a / b)),
+                _ => "no ratio".to_owned(),
+            };
+            let text = format!("{what}: {ratio}, {} to {}", a.shown(), b.shown());
+            self.push(met, format!("{text} (at least {} times)", shown(factor)));
+        }
     }
 
     /// The two quantities differ by at most this share of the second.
-    pub fn within(&mut self, what: &str, a: &Samples, b: &Samples, share: f64) {
-        let low = sign(&a.with(b, |a, b| a - (1.0 - share) * b));
-        let high = sign(&a.with(b, |a, b| (1.0 + share) * b - a));
-        let (met, times) = (worse(low, high), format!("{what}, ratio"));
-        let limits = [1.0 - share, 1.0 + share].map(Some);
-        self.bar(met, &times, ratio(a, b), limits);
-        let off = match (a.mean(), b.mean()) {
-            (Some(a), Some(b)) if b != 0.0 => format!("{:+.2} %", 100.0 * (a / b - 1.0)),
-            _ => "no ratio".to_owned(),
-        };
-        let text = format!("{what}: {off}, {} to {}", a.shown(), b.shown());
-        self.push(met, format!("{text} (within {} %)", 100.0 * share));
+    pub(super) fn within(
+        &mut self,
+        what: &str,
+        a: impl Into<Series>,
+        b: impl Into<Series>,
+        share: f64,
+    ) {
+        for (what, a, b) in a.into().beside(what, b.into()) {
+            let low = sign(&a.with(&b, |a, b| a - (1.0 - share) * b));
+            let high = sign(&a.with(&b, |a, b| (1.0 + share) * b - a));
+            let (met, times) = (worse(low, high), format!("{what}, ratio"));
+            let limits = [1.0 - share, 1.0 + share].map(Some);
+            self.bar(met, &times, ratio(&a, &b), limits);
+            let off = match (a.mean(), b.mean()) {
+                (Some(a), Some(b)) if b != 0.0 => format!("{:+.2} %", 100.0 * (a / b - 1.0)),
+                _ => "no ratio".to_owned(),
+            };
+            let text = format!("{what}: {off}, {} to {}", a.shown(), b.shown());
+            self.push(met, format!("{text} (within {} %)", 100.0 * share));
+        }
     }
 
     /// The quantity rises from point to point.
-    pub fn rises(&mut self, what: &str, steps: &[(String, Samples)]) {
+    pub(super) fn rises(&mut self, what: &str, steps: impl Into<Series>) {
+        let Series(steps) = steps.into();
         let pairs = || steps.windows(2);
         let grown = pairs().map(|p| not_negative(&p[1].1.less(&p[0].1)));
-        let ends = match steps {
+        let ends = match steps.as_slice() {
             [first, .., last] => clearly_less(&first.1, &last.1),
             _ => Met::Missing,
         };
@@ -339,31 +423,24 @@ impl Findings {
             Met::Unclear => all, // inside the interval of the step
             step => worse(all, step),
         });
-        let shown = steps
-            .iter()
-            .map(|(name, a)| format!("{name} {}", a.shown()));
-        let shown: Vec<_> = shown.collect();
-        self.push(met, format!("{what} rises: {}", shown.join(", ")));
+        self.push(met, format!("{what} rises: {}", Series(steps).shown()));
     }
 
     /// The quantity rises at every step.
-    pub fn ascends(&mut self, what: &str, steps: &[(String, Samples)]) {
+    pub(super) fn ascends(&mut self, what: &str, steps: impl Into<Series>) {
+        let Series(steps) = steps.into();
         let grown = steps.windows(2).map(|p| clearly_less(&p[0].1, &p[1].1));
         let met = grown.reduce(worse).unwrap_or(Met::Missing);
-        let shown = steps
-            .iter()
-            .map(|(name, a)| format!("{name} {}", a.shown()));
-        let shown: Vec<_> = shown.collect();
-        self.push(met, format!("{what} ascends: {}", shown.join(", ")));
+        self.push(met, format!("{what} ascends: {}", Series(steps).shown()));
     }
 
     /// A condition that was decided elsewhere.
-    pub fn is(&mut self, what: impl Into<String>, met: bool) {
+    pub(super) fn is(&mut self, what: impl Into<String>, met: bool) {
         self.push(if met { Met::Yes } else { Met::No }, what.into());
     }
 
     /// A condition that was decided elsewhere; `None` if a quantity that it needs was not measured.
-    pub fn is_if_known(&mut self, what: impl Into<String>, met: Option<bool>) {
+    pub(super) fn is_if_known(&mut self, what: impl Into<String>, met: Option<bool>) {
         match met {
             Some(met) => self.is(what, met),
             None => self.push(Met::Missing, what.into()),
@@ -371,12 +448,25 @@ impl Findings {
     }
 
     /// Records that there was nothing to compare: no packets of a kind, no events.
-    pub fn nothing(&mut self, what: impl Into<String>) {
+    pub(super) fn nothing(&mut self, what: impl Into<String>) {
         self.push(Met::Unclear, what.into());
     }
 
+    /// Values for the reader, without effect on the verdict. They are left out if there is no such column of
+    /// measurements, or if they are measurements of this machine that did not run.
+    pub(super) fn shown<'a, S: Into<Series>>(
+        &mut self,
+        m: impl Into<Option<&'a Measured>>,
+        what: &str,
+        of: impl FnOnce(&'a Measured) -> S,
+    ) {
+        let series = m.into().and_then(|m| m.aside(of));
+        self.remarks
+            .extend(series.map(|series| format!("{what}: {}", series.into().shown())));
+    }
+
     /// A note for the reader, without effect on the verdict.
-    pub fn remark(&mut self, remark: impl Into<String>) {
+    pub(super) fn remark(&mut self, remark: impl Into<String>) {
         self.remarks.push(remark.into());
     }
 
@@ -391,7 +481,7 @@ impl Findings {
     }
 
     /// The values that have a limit.
-    pub fn into_bars(self) -> Vec<Bar> {
+    pub(super) fn into_bars(self) -> Vec<Bar> {
         self.bars
     }
 
@@ -400,7 +490,7 @@ impl Findings {
     }
 
     /// The verdict and its evidence.
-    pub fn verdict(&self) -> (Verdict, String) {
+    pub(super) fn verdict(&self) -> (Verdict, String) {
         let count = |wanted: Met| self.all.iter().filter(|(met, _)| *met == wanted).count();
         let (yes, unclear, no) = (count(Met::Yes), count(Met::Unclear), count(Met::No));
         let verdict = match (yes, unclear, no) {
@@ -440,6 +530,7 @@ impl Findings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::query::series;
 
     fn of(values: &[f64]) -> Samples {
         Samples::new(values.to_vec())
@@ -491,13 +582,13 @@ mod tests {
         let product = |mean: f64| share(mean).with(&of(&[1.0; 3]), |a, b| a * b);
         assert_eq!(less(&product(0.101), &product(0.109)), Verdict::Holds);
         // The minimum effect applies to the end points of a rise too, but not to a bound.
-        let steps = |last: f64| [("1".into(), share(0.5)), ("2".into(), share(last))];
-        assert_eq!(verdict(|f| f.rises("a", &steps(0.505))), Verdict::Undecided);
+        let steps = |last: f64| series([("1", 0.5), ("2", last)], |(name, x)| (name, share(x)));
+        assert_eq!(verdict(|f| f.rises("a", steps(0.505))), Verdict::Undecided);
         assert_eq!(
-            verdict(|f| f.ascends("a", &steps(0.505))),
+            verdict(|f| f.ascends("a", steps(0.505))),
             Verdict::Undecided
         );
-        assert_eq!(verdict(|f| f.rises("a", &steps(0.515))), Verdict::Holds);
+        assert_eq!(verdict(|f| f.rises("a", steps(0.515))), Verdict::Holds);
         assert_eq!(
             verdict(|f| f.above("a", &share(0.5001), 0.5)),
             Verdict::Holds
@@ -576,20 +667,20 @@ mod tests {
 
     #[test]
     fn a_rise_may_rest_but_not_fall() {
-        let steps = |means: &[f64]| -> Vec<(String, Samples)> {
+        let steps = |means: &[f64]| {
             let around = |m: &f64| of(&[m - 0.1, *m, m + 0.1]);
-            means.iter().map(|m| (m.to_string(), around(m))).collect()
+            series(means, |m| (m.to_string(), around(m)))
         };
-        let rises = |means: &[f64]| verdict(|f| f.rises("a", &steps(means)));
+        let rises = |means: &[f64]| verdict(|f| f.rises("a", steps(means)));
         assert_eq!(rises(&[1.0, 1.0, 2.0]), Verdict::Holds);
         assert_eq!(rises(&[1.0, 3.0, 2.0]), Verdict::Fails);
         assert_eq!(rises(&[1.0, 1.0]), Verdict::Fails);
-        let ascends = |means: &[f64]| verdict(|f| f.ascends("a", &steps(means)));
+        let ascends = |means: &[f64]| verdict(|f| f.ascends("a", steps(means)));
         assert_eq!(ascends(&[1.0, 2.0, 3.0]), Verdict::Holds);
         assert_eq!(ascends(&[1.0, 1.0, 3.0]), Verdict::Fails);
         // 2 -> 1.95 with differences of -0.25, 0.1, 0: the interval of the step includes zero.
         let mut noisy = steps(&[1.0, 2.0]);
-        noisy.push(("x".into(), of(&[1.65, 2.1, 2.1])));
+        noisy.0.push(("x".into(), of(&[1.65, 2.1, 2.1])));
         assert_eq!(verdict(|f| f.rises("a", &noisy)), Verdict::Holds);
     }
 
