@@ -2,8 +2,8 @@
 
 use super::figure::swept;
 use super::measured::Measured;
-use super::query::{Point, Series, extremes, pairs, series};
-use super::recipe::{Column, Paper, Recipe, TOLERANCE, results};
+use super::query::{Point, Quantity, Series, extremes, pairs, series};
+use super::recipe::{Paper, Recipe, TOLERANCE, claim, line, names, results};
 use super::verdict::{Findings, Samples, check, show};
 use crate::report::Line;
 use crate::scenario::Reading;
@@ -20,19 +20,7 @@ pub(super) fn paper() -> Paper {
         lab: ["40 s", "10 s"],
         loads: &[],
         benches: &[],
-        results: results(
-            "afan-eccm",
-            &[
-                ("basic", basic),
-                ("fig7", fig7),
-                ("fig8", fig8),
-                ("fig9", fig9),
-                ("table2", table2),
-                ("table3", table3),
-                ("cost", cost),
-                ("text", text),
-            ],
-        ),
+        results: results!["afan-eccm": basic fig7 fig8 fig9 table2 table3 cost text],
     }
 }
 
@@ -117,13 +105,9 @@ fn lines(m: &Measured, metric: &str) -> Vec<Line> {
 }
 
 /// Other readings of the basic link.
-const READINGS: [&str; 6] = [
-    "access as printed",
-    "volumes as printed",
-    "delays as printed",
-    "streams from 20 s",
-    "window of 20 packets",
-    "buffer of 1000 packets",
+const READINGS: [&str; 6] = names![
+    "access as printed" "volumes as printed" "delays as printed" "streams from 20 s"
+    "window of 20 packets" "buffer of 1000 packets"
 ];
 
 fn show_basic(m: &Measured, f: &mut Findings, metric: &str) {
@@ -132,14 +116,8 @@ fn show_basic(m: &Measured, f: &mut Findings, metric: &str) {
         series(READINGS, |reading| (reading, m.at("afan-eccm/readings", reading).metric(metric))));
 }
 
-const BASIC_COLUMNS: [Column; 3] = [
-    ("acceptance delay, s", TOLERANCE, |p, _| p.metric(DELAY)),
-    ("goodput of an elastic flow, Mbit/s", TOLERANCE, |p, _| {
-        p.metric(GOODPUT)
-    }),
-    ("elastic flows on the list", TOLERANCE, |p, _| {
-        p.metric(LISTED)
-    }),
+const BASIC_COLUMNS: [&str; 3] = names![
+    "acceptance delay, s" "goodput of an elastic flow, Mbit/s" "elastic flows on the list"
 ];
 
 fn basic(r: &mut Recipe) {
@@ -152,46 +130,41 @@ fn basic(r: &mut Recipe) {
     r.scenarios = &["afan-eccm/none"];
     r.readings = &["afan-eccm/readings"];
     let printed = [201.66, 3.71, 22.9];
-    r.line(
-        [("reading", "as read".into())],
-        &BASIC_COLUMNS,
-        printed,
-        basic_link,
-    );
-    let names = [
-        "access links of 10 Mbit/s",
-        "transfers of 210 Mbit",
-        "delays of 1 ms and 10 ms",
-        "streams from 20 s on (R10)",
-        "window of 20 packets",
-        "buffer of 1000 packets",
+    let metrics = [DELAY, GOODPUT, LISTED];
+    let place = [("reading", "as read".into())];
+    line(r, place, &BASIC_COLUMNS, printed, [TOLERANCE; 3])
+        .ours(move |m| metrics.map(|metric| basic_link(m).metric(metric)));
+    let names = names![
+        "access links of 10 Mbit/s" "transfers of 210 Mbit" "delays of 1 ms and 10 ms"
+        "streams from 20 s on (R10)" "window of 20 packets" "buffer of 1000 packets"
     ];
     for (name, variant) in names.into_iter().zip(READINGS) {
         let place = [("reading", name.into())];
-        r.line(place, &BASIC_COLUMNS, printed, move |m| {
-            m.at("afan-eccm/readings", variant)
+        line(r, place, &BASIC_COLUMNS, printed, [TOLERANCE; 3]).ours(move |m| {
+            let at = m.at("afan-eccm/readings", variant);
+            metrics.map(|metric| at.metric(metric))
         });
     }
 
     let text = "Without a mechanism streams wait unacceptably long";
-    r.calibrated("basic.1", text, |m, f| {
+    claim(r, "basic.1", text).calibrated(|m, f| {
         check!(f, "mean acceptance delay, s": above(basic_link(m).metric(DELAY), 11.0));
         let accepted = "acceptance_delay_s_accepted.stream";
         show!(f, m, "of those let in only": basic_link(m).metric(accepted));
         show!(f, m, "never let in, of 20": basic_link(m).metric("never_accepted_flows.stream"));
         show_basic(m, f, DELAY);
     });
-    r.calibrated("basic.2", "Elastic goodput about 3.7 Mb/s", |m, f| {
+    claim(r, "basic.2", "Elastic goodput about 3.7 Mb/s").calibrated(|m, f| {
         check!(f, "goodput, Mbit/s": between(basic_link(m).metric(GOODPUT), [2.8, 4.7]));
         show!(f, m, "goodput of the link over flows on the list":
             basic_link(m).metric("tcp_goodput_mbps") / basic_link(m).metric(LISTED));
         show_basic(m, f, GOODPUT);
     });
-    r.calibrated("basic.3", "PFL size about 23", |m, f| {
+    claim(r, "basic.3", "PFL size about 23").calibrated(|m, f| {
         check!(f, "elastic flows on the list": between(basic_link(m).metric(LISTED), [19.0, 27.0]));
         show_basic(m, f, LISTED);
     });
-    r.arithmetic("basic.4", "Printed values agree with the link", |_, f| {
+    claim(r, "basic.4", "Printed values agree with the link").arithmetic(|_, f| {
         check!(f, "22.9 x 3.71, Mbit/s": at_most(22.9 * 3.71, 100.0));
         check!(f, "100 / 22.9, Mbit/s": at_most(100.0 / 22.9, 5.0));
     });
@@ -218,27 +191,23 @@ fn fig7(r: &mut Recipe) {
         at(m, mechanism, interval).metric(DELAY)
     }
 
-    let text = "RAMAF and ECCM far better than EFMP";
-    r.measured("fig7.1", text, |m, f| {
-        for other in BOTH {
-            check!(f, "delay at 3 s, EFMP to {other}":
-                times(delay(m, "efmp", 3), delay(m, other, 3), 1.5));
-        }
+    claim(r, "fig7.1", "RAMAF and ECCM far better than EFMP").measured(|m, f| {
+        check!(f, for other in BOTH, "delay at 3 s, EFMP to {other}":
+            times(delay(m, "efmp", 3), delay(m, other, 3), 1.5));
         show_printed(m, f, DELAY);
     });
-    let text = "At a short interval RAMAF and ECCM are alike";
-    r.measured("fig7.2", text, |m, f| {
+    claim(r, "fig7.2", "At a short interval RAMAF and ECCM are alike").measured(|m, f| {
         let [a, b] = BOTH.map(|name| delay(m, name, 3));
         let what = format!("delay at 3 s, RAMAF {}, ECCM {}", a.shown(), b.shown());
         f.is_if_known(what, alike(&a, &b, |a, b| (a - b).abs() <= 1.0));
     });
-    r.measured("fig7.3", "At longer intervals ECCM is better", |m, f| {
+    claim(r, "fig7.3", "At longer intervals ECCM is better").measured(|m, f| {
         let both =
             [9, 12, 15].map(|s| (format!("{s} s"), delay(m, "eccm", s), delay(m, "ramaf", s)));
         f.mostly_less("delay, ECCM and RAMAF", &both, 2);
         show_printed(m, f, DELAY);
     });
-    r.measured("fig7.4", "d_acc grows with the interval", |m, f| {
+    claim(r, "fig7.4", "d_acc grows with the interval").measured(|m, f| {
         for (what, mechanism, intervals) in [
             ("delay, EFMP", "efmp", &INTERVALS_EFMP[..]),
             ("delay, RAMAF", "ramaf", &INTERVALS),
@@ -247,16 +216,14 @@ fn fig7(r: &mut Recipe) {
             f.rises(what, by_interval(intervals, |s| delay(m, mechanism, s)));
         }
     });
-    r.measured("fig7.5", "Local bound met at 3 and 6 s", |m, f| {
-        for (name, s) in pairs(&BOTH, &[3, 6]) {
-            check!(f, "delay, {name} {s} s": at_most(delay(m, name, s), LOCAL));
-        }
+    claim(r, "fig7.5", "Local bound met at 3 and 6 s").measured(|m, f| {
+        check!(f, for (name, s) in pairs(&BOTH, &[3, 6]), "delay, {name} {s} s":
+            at_most(delay(m, name, s), LOCAL));
     });
-    r.measured("fig7.6", "ECCM also meets it at 9 s", |m, f| {
+    claim(r, "fig7.6", "ECCM also meets it at 9 s").measured(|m, f| {
         check!(f, "delay, eccm 9 s": at_most(delay(m, "eccm", 9), LOCAL));
     });
-    let text = "RAMAF does not at 9 s; neither does above";
-    r.measured("fig7.7", text, |m, f| {
+    claim(r, "fig7.7", "RAMAF does not at 9 s; neither does above").measured(|m, f| {
         let long = [
             ("ramaf", 9),
             ("ramaf", 12),
@@ -264,25 +231,19 @@ fn fig7(r: &mut Recipe) {
             ("eccm", 12),
             ("eccm", 15),
         ];
-        for (name, s) in long {
-            check!(f, "delay, {name} {s} s": above(delay(m, name, s), LOCAL));
-        }
+        check!(f, for (name, s) in long, "delay, {name} {s} s": above(delay(m, name, s), LOCAL));
         show_printed(m, f, DELAY);
     });
-    r.measured("fig7.8", "EFMP is unacceptable above 4 s", |m, f| {
+    claim(r, "fig7.8", "EFMP is unacceptable above 4 s").measured(|m, f| {
         check!(f, "delay, EFMP 6 s": above(delay(m, "efmp", 6), INTERNATIONAL));
         show!(f, m, "below": by_interval(&INTERVALS_EFMP, |s| delay(m, "efmp", s)));
     });
-    let text = "All are a great gain over the basic link";
-    r.measured("fig7.9", text, |m, f| {
-        for name in BOTH {
-            check!(f, "delay, basic to {name} 3 s":
-                times(basic_link(m).metric(DELAY), delay(m, name, 3), 10.0));
-        }
+    claim(r, "fig7.9", "All are a great gain over the basic link").measured(|m, f| {
+        check!(f, for name in BOTH, "delay, basic to {name} 3 s":
+            times(basic_link(m).metric(DELAY), delay(m, name, 3), 10.0));
         show_printed(m, f, DELAY);
     });
-    let text = "International bound (11 s) for each interval";
-    r.measured("fig7.10", text, |m, f| {
+    claim(r, "fig7.10", "International bound (11 s) for each interval").measured(|m, f| {
         let short = [
             ("ramaf", 3),
             ("ramaf", 6),
@@ -290,9 +251,8 @@ fn fig7(r: &mut Recipe) {
             ("eccm", 6),
             ("eccm", 9),
         ];
-        for (name, s) in short {
-            check!(f, "delay, {name} {s} s": at_most(delay(m, name, s), INTERNATIONAL));
-        }
+        check!(f, for (name, s) in short, "delay, {name} {s} s":
+            at_most(delay(m, name, s), INTERNATIONAL));
         show!(f, m, "EFMP": by_interval(&INTERVALS_EFMP, |s| delay(m, "efmp", s)));
         show!(f, m, "RAMAF and ECCM":
             by_both(&pairs(&BOTH, &[9, 12, 15]), |name, s| delay(m, name, s)));
@@ -309,7 +269,7 @@ fn fig8(r: &mut Recipe) {
         at(m, mechanism, interval).metric(GOODPUT)
     }
 
-    r.measured("fig8.1", "EFMP has the worst goodput", |m, f| {
+    claim(r, "fig8.1", "EFMP has the worst goodput").measured(|m, f| {
         let readings: [(&str, fn(Point<'_>) -> Samples); 3] = [
             ("goodput at 3 s", |p| p.metric(GOODPUT)),
             ("over all flows ever let in (R29)", |p| {
@@ -320,45 +280,37 @@ fn fig8(r: &mut Recipe) {
             }),
         ];
         for (what, of) in readings {
-            for other in BOTH {
-                check!(f, "{what}, EFMP and {other}":
-                    less(of(at(m, "efmp", 3)), of(at(m, other, 3))));
-            }
+            check!(f, for other in BOTH, "{what}, EFMP and {other}":
+                less(of(at(m, "efmp", 3)), of(at(m, other, 3))));
         }
         show_printed(m, f, GOODPUT);
     });
-    let text = "ECCM goodput hardly depends on the interval";
-    r.measured("fig8.2", text, |m, f| {
+    claim(r, "fig8.2", "ECCM goodput hardly depends on the interval").measured(|m, f| {
         let [greatest, least] = extremes(INTERVALS.map(|s| goodput(m, "eccm", s)));
         check!(f, "goodput of ECCM, greatest to least": at_most(greatest / least, 1.1));
         show_printed(m, f, GOODPUT);
     });
     let text = "RAMAF goodput slowly falls as runs get more frequent";
-    r.measured("fig8.3", text, |m, f| {
+    claim(r, "fig8.3", text).measured(|m, f| {
         check!(f, "goodput, RAMAF": rises(by_interval(&INTERVALS, |s| goodput(m, "ramaf", s))));
         let ratio = goodput(m, "ramaf", 3) / goodput(m, "ramaf", 15);
         check!(f, "goodput at 3 s to that at 15 s": between(ratio, [0.65, 0.98]));
     });
-    r.measured("fig8.4", "ECCM only slightly below basic", |m, f| {
-        for s in INTERVALS {
-            check!(f, "goodput, ECCM {s} s to basic":
-                times(goodput(m, "eccm", s), basic_link(m).metric(GOODPUT), 0.9));
-        }
+    claim(r, "fig8.4", "ECCM only slightly below basic").measured(|m, f| {
+        check!(f, for s in INTERVALS, "goodput, ECCM {s} s to basic":
+            times(goodput(m, "eccm", s), basic_link(m).metric(GOODPUT), 0.9));
         show_printed(m, f, GOODPUT);
     });
-    r.measured("fig8.5", "RAMAF only slightly below basic", |m, f| {
-        for s in [6, 9, 12, 15] {
-            check!(f, "goodput, RAMAF {s} s to basic":
-                times(goodput(m, "ramaf", s), basic_link(m).metric(GOODPUT), 0.8));
-        }
+    claim(r, "fig8.5", "RAMAF only slightly below basic").measured(|m, f| {
+        check!(f, for s in [6, 9, 12, 15], "goodput, RAMAF {s} s to basic":
+            times(goodput(m, "ramaf", s), basic_link(m).metric(GOODPUT), 0.8));
         show!(f, m, "RAMAF 3 s": goodput(m, "ramaf", 3));
     });
-    r.measured("fig8.6", "ECCM at least RAMAF", |m, f| {
+    claim(r, "fig8.6", "ECCM at least RAMAF").measured(|m, f| {
         let [ramaf, eccm] = BOTH.map(|name| move |s| goodput(m, name, s));
         check!(f, "goodput at 3 s, RAMAF and ECCM": less(ramaf(3), eccm(3)));
-        for s in [6, 9, 12, 15] {
-            check!(f, "goodput at {s} s, RAMAF and ECCM": not_more(ramaf(s), eccm(s)));
-        }
+        check!(f, for s in [6, 9, 12, 15], "goodput at {s} s, RAMAF and ECCM":
+            not_more(ramaf(s), eccm(s)));
         show_printed(m, f, GOODPUT);
     });
 }
@@ -378,37 +330,33 @@ fn fig9(r: &mut Recipe) {
         listed(m, mechanism, interval) / basic_link(m).metric(LISTED)
     }
 
-    r.measured("fig9.1", "EFMP: PFL grows with the interval", |m, f| {
+    claim(r, "fig9.1", "EFMP: PFL grows with the interval").measured(|m, f| {
         let listed = by_interval(&INTERVALS_EFMP, |s| listed(m, "efmp", s));
         check!(f, "flows on the list, EFMP": rises(listed));
     });
-    r.measured("fig9.2", "EFMP: above basic, but not by much", |m, f| {
-        for s in INTERVALS_EFMP {
-            check!(f, "flows on the list, efmp {s} s to basic":
-                between(by_basic(m, "efmp", s), [1.0, 1.3]));
-        }
+    claim(r, "fig9.2", "EFMP: above basic, but not by much").measured(|m, f| {
+        check!(f, for s in INTERVALS_EFMP, "flows on the list, efmp {s} s to basic":
+            between(by_basic(m, "efmp", s), [1.0, 1.3]));
     });
-    r.measured("fig9.3", "RAMAF: PFL grows with the frequency", |m, f| {
+    claim(r, "fig9.3", "RAMAF: PFL grows with the frequency").measured(|m, f| {
         let listed = by_interval(&[15, 12, 9, 6, 3], |s| listed(m, "ramaf", s));
         check!(f, "flows on the list, RAMAF": rises(listed));
     });
-    r.measured("fig9.4", "RAMAF at 3 s about twice basic", |m, f| {
+    claim(r, "fig9.4", "RAMAF at 3 s about twice basic").measured(|m, f| {
         check!(f, "flows on the list, RAMAF 3 s to basic":
             between(by_basic(m, "ramaf", 3), [1.6, 2.4]));
         show_printed(m, f, LISTED);
     });
-    r.measured("fig9.5", "ECCM: PFL almost constant", |m, f| {
+    claim(r, "fig9.5", "ECCM: PFL almost constant").measured(|m, f| {
         let [greatest, least] = extremes(INTERVALS.map(|s| listed(m, "eccm", s)));
         check!(f, "flows on the list of ECCM, greatest to least": at_most(greatest / least, 1.15));
     });
-    r.measured("fig9.6", "ECCM: only slightly above basic", |m, f| {
-        for s in INTERVALS {
-            check!(f, "flows on the list, eccm {s} s to basic":
-                between(by_basic(m, "eccm", s), [1.0, 1.25]));
-        }
+    claim(r, "fig9.6", "ECCM: only slightly above basic").measured(|m, f| {
+        check!(f, for s in INTERVALS, "flows on the list, eccm {s} s to basic":
+            between(by_basic(m, "eccm", s), [1.0, 1.25]));
         show_printed(m, f, LISTED);
     });
-    r.measured("fig9.7", "More IDs go with lower goodput", |m, f| {
+    claim(r, "fig9.7", "More IDs go with lower goodput").measured(|m, f| {
         let means = pairs(&BOTH, &INTERVALS).into_iter().map(|(name, s)| {
             Some((
                 listed(m, name, s).mean()?,
@@ -424,7 +372,7 @@ fn fig9(r: &mut Recipe) {
         f.is_if_known(what, rho.map(|rho| rho <= -0.7));
     });
     let text = "Under EFMP more flows really send than the PFL shows";
-    r.measured("fig9.8", text, |m, f| {
+    claim(r, "fig9.8", text).measured(|m, f| {
         let [eccm, efmp] = ["eccm", "efmp"].map(|name| {
             at(m, name, 3).metric("sending_flows.bottleneck.elastic")
                 / at(m, name, 3).metric(LISTED)
@@ -442,23 +390,16 @@ const GIGABIT: [(&str, Option<u32>, &str); 5] = [
     ("ECCM", Some(6), "eccm 6"),
 ];
 const TABLE_2: [f64; 5] = [82.7, 2.42, 2.93, 1.42, 2.57];
-const COLUMNS_2: [Column; 1] = [("acceptance delay, s", TOLERANCE, |p, _| p.metric(DELAY))];
 const TABLE_3: [f64; 5] = [4.42, 3.32, 3.8, 3.57, 4.28];
-const COLUMNS_3: [Column; 1] = [(
-    "goodput of an elastic flow, 10 Mbit/s",
-    TOLERANCE,
-    |p, _| p.metric(GOODPUT) * 0.1,
-)];
 
-fn gigabit_table(r: &mut Recipe, columns: &'static [Column; 1], printed: [f64; 5]) {
+fn gigabit_table(r: &mut Recipe, column: &'static str, printed: [f64; 5], ours: Quantity) {
     for ((mechanism, interval, variant), printed) in GIGABIT.into_iter().zip(printed) {
         let interval = interval.map(|s| ("interval, s", s.into()));
         let place = [("mechanism", mechanism.into())]
             .into_iter()
             .chain(interval);
-        r.line(place, columns, [printed], move |m| {
-            m.at("afan-eccm/gigabit", variant)
-        });
+        line(r, place, &[column], [printed], [TOLERANCE])
+            .ours(move |m| [ours(&m.at("afan-eccm/gigabit", variant))]);
     }
 }
 
@@ -471,28 +412,26 @@ fn table2(r: &mut Recipe) {
          afan-eccm/fig7.",
     ];
     r.scenarios = &["afan-eccm/gigabit", "afan-eccm/mechanisms"];
-    gigabit_table(r, &COLUMNS_2, TABLE_2);
+    gigabit_table(r, "acceptance delay, s", TABLE_2, |at| at.metric(DELAY));
     fn delay(m: &Measured, mechanism: &str, interval: u32) -> Samples {
         gigabit(m, mechanism, interval).metric(DELAY)
     }
 
-    r.measured("table2.1", "1 Gb/s: both cut d_acc strongly", |m, f| {
+    claim(r, "table2.1", "1 Gb/s: both cut d_acc strongly").measured(|m, f| {
         let basic = m.at("afan-eccm/gigabit", "none").metric(DELAY);
-        for (name, s) in pairs(&BOTH, &[3, 6]) {
-            check!(f, "delay, basic to {name} {s} s": times(&basic, delay(m, name, s), 10.0));
-        }
+        check!(f, for (name, s) in pairs(&BOTH, &[3, 6]), "delay, basic to {name} {s} s":
+            times(&basic, delay(m, name, s), 10.0));
     });
-    r.measured("table2.2", "1 Gb/s: ECCM below RAMAF", |m, f| {
+    claim(r, "table2.2", "1 Gb/s: ECCM below RAMAF").measured(|m, f| {
         let [ramaf, eccm] = BOTH.map(|name| move |s| delay(m, name, s));
         check!(f, "delay at 3 s, ECCM and RAMAF": less(eccm(3), ramaf(3)));
         check!(f, "delay at 6 s, ECCM and RAMAF": not_more(eccm(6), ramaf(6)));
     });
-    r.measured("table2.3", "1 Gb/s: local bound met", |m, f| {
-        for (name, s) in pairs(&BOTH, &[3, 6]) {
-            check!(f, "delay, {name} {s} s": at_most(delay(m, name, s), LOCAL));
-        }
+    claim(r, "table2.3", "1 Gb/s: local bound met").measured(|m, f| {
+        check!(f, for (name, s) in pairs(&BOTH, &[3, 6]), "delay, {name} {s} s":
+            at_most(delay(m, name, s), LOCAL));
     });
-    r.measured("table2.4", "d_acc near half the interval", |m, f| {
+    claim(r, "table2.4", "d_acc near half the interval").measured(|m, f| {
         check!(f, "delay, ECCM 3 s": between(delay(m, "eccm", 3), [1.2, 2.8]));
         check!(f, "delay, ECCM 6 s": between(delay(m, "eccm", 6), [2.1, 4.9]));
     });
@@ -502,7 +441,8 @@ fn table3(r: &mut Recipe) {
     r.title = "Goodput at 1 Gbit/s";
     r.notes = &["Set-up and readings as in afan-eccm/table2."];
     r.scenarios = &["afan-eccm/gigabit"];
-    gigabit_table(r, &COLUMNS_3, TABLE_3);
+    let column = "goodput of an elastic flow, 10 Mbit/s";
+    gigabit_table(r, column, TABLE_3, |at| at.metric(GOODPUT) * 0.1);
     fn goodput(m: &Measured, mechanism: &str) -> Series {
         series([3, 6], |s| {
             (
@@ -512,21 +452,19 @@ fn table3(r: &mut Recipe) {
         })
     }
 
-    r.measured("table3.1", "ECCM goodput at least RAMAF's", |m, f| {
+    claim(r, "table3.1", "ECCM goodput at least RAMAF's").measured(|m, f| {
         // The interval decides, not the mean.
         check!(f, ", RAMAF and ECCM": not_more(goodput(m, "ramaf"), goodput(m, "eccm")));
     });
-    r.measured("table3.2", "ECCM like the basic link", |m, f| {
+    claim(r, "table3.2", "ECCM like the basic link").measured(|m, f| {
         let basic = m.at("afan-eccm/gigabit", "none").metric(GOODPUT);
-        for (s, factor) in [(6, 0.9), (3, 0.75)] {
-            check!(f, "goodput, ECCM {s} s to basic":
-                times(gigabit(m, "eccm", s).metric(GOODPUT), &basic, factor));
-        }
+        check!(f, for (s, factor) in [(6, 0.9), (3, 0.75)], "goodput, ECCM {s} s to basic":
+            times(gigabit(m, "eccm", s).metric(GOODPUT), &basic, factor));
     });
-    r.measured("table3.3", "RAMAF loses more", |m, f| {
+    claim(r, "table3.3", "RAMAF loses more").measured(|m, f| {
         check!(f, ", RAMAF and ECCM": less(goodput(m, "ramaf"), goodput(m, "eccm")));
     });
-    r.measured("table3.4", "Longer interval, higher goodput", |m, f| {
+    claim(r, "table3.4", "Longer interval, higher goodput").measured(|m, f| {
         for name in BOTH {
             let [short, long] = [3, 6].map(|s| gigabit(m, name, s).metric(GOODPUT));
             check!(f, "goodput, {name} at 3 s and 6 s": less(short, long));
@@ -549,14 +487,11 @@ fn cost(r: &mut Recipe) {
         of(m, mechanism, READS) + of(m, mechanism, WRITES)
     }
 
-    let text = "75 runs of the mechanism in 300 s";
-    r.measured("cost.1", text, |m, f| {
+    claim(r, "cost.1", "75 runs of the mechanism in 300 s").measured(|m, f| {
         check!(f, "300 / (3 + 2 x 0.5)": between(300.0 / (3.0 + 2.0 * 0.5), [75.0, 75.0]));
-        for name in BOTH {
-            check!(f, "runs of {name}": between(of(m, name, RUNS), [60.0, 75.0]));
-        }
+        check!(f, for name in BOTH, "runs of {name}": between(of(m, name, RUNS), [60.0, 75.0]));
     });
-    r.measured("cost.2", "RAMAF reads 3000 entries", |m, f| {
+    claim(r, "cost.2", "RAMAF reads 3000 entries").measured(|m, f| {
         let what = "flows read in all runs, within 15 %";
         f.between(what, of(m, "ramaf", READS), [2550.0, 3450.0]);
         let before = "gauge.bottleneck.flows_before_runs";
@@ -567,42 +502,37 @@ fn cost(r: &mut Recipe) {
              what it removes",
         );
     });
-    r.measured("cost.3", "RAMAF writes 825 + 825 entries", |m, f| {
+    claim(r, "cost.3", "RAMAF writes 825 + 825 entries").measured(|m, f| {
         check!(f, "flows set aside and put back in all runs, within 15 %":
             between(of(m, "ramaf", WRITES), [1402.5, 1897.5]));
         show!(f, m, "removed in a run": in_a_run(&at(m, "ramaf", 3), REMOVED));
         show!(f, m, "written in a run": in_a_run(&at(m, "ramaf", 3), WRITES));
         f.remark("40 flows of all kinds would be 75 x 21 = 1575 by equation 8, 30 elastic ones are 75 x 11 (R13)");
     });
-    r.measured("cost.4", "ECCM writes 75 values", |m, f| {
+    claim(r, "cost.4", "ECCM writes 75 values").measured(|m, f| {
         check!(f, "one value in each of 75 runs": between(75.0 * 1.0, [75.0, 75.0]));
         check!(f, "values written and runs":
             within(of(m, "eccm", WRITES), of(m, "eccm", RUNS), 0.0));
     });
-    let text = "ECCM needs far fewer list operations";
-    r.measured("cost.5", text, |m, f| {
+    claim(r, "cost.5", "ECCM needs far fewer list operations").measured(|m, f| {
         let [ramaf, eccm] = BOTH.map(|name| operations(m, name));
         check!(f, "reads and writes, RAMAF to ECCM": times(ramaf, eccm, 20.0));
     });
-    let text = "Also with the clean-up of new IDs counted";
-    r.measured("cost.6", text, |m, f| {
+    claim(r, "cost.6", "Also with the clean-up of new IDs counted").measured(|m, f| {
         let [ramaf, eccm] = BOTH.map(|name| {
             let reads = of(m, name, "gauge.bottleneck.clean_up_reads");
             operations(m, name) + reads + of(m, name, "gauge.bottleneck.removed_new")
         });
         check!(f, "all operations, ECCM and RAMAF": less(eccm, ramaf));
     });
-    let text = "ECCM needs less memory (no second list)";
-    r.measured("cost.7", text, |m, f| {
+    claim(r, "cost.7", "ECCM needs less memory (no second list)").measured(|m, f| {
         let most = |name| of(m, name, "gauge.bottleneck.set_aside_most");
-        for other in ["ramaf", "efmp"] {
-            check!(f, "most flows beside the list, ECCM and {other}":
-                less(most("eccm"), most(other)));
-        }
+        check!(f, for other in ["ramaf", "efmp"], "most flows beside the list, ECCM and {other}":
+            less(most("eccm"), most(other)));
     });
     let why = "a bench: a simulation has no processor. The operations of cost.5 and cost.6 are counted; slices of 256 flows bound \
          the time of each";
-    r.not_run("cost.8", "A run costs less time", why);
+    claim(r, "cost.8", "A run costs less time").not_run(why);
 }
 
 /// An earlier mechanism at 3 s.
@@ -630,8 +560,7 @@ fn text(r: &mut Recipe) {
 }
 
 fn own_mechanisms(r: &mut Recipe) {
-    let text = "Results are alike for every FAN kind";
-    r.measured("text.1", text, |m, f| {
+    claim(r, "text.1", "Results are alike for every FAN kind").measured(|m, f| {
         let metrics = [("delay, s", DELAY), ("goodput, Mbit/s", GOODPUT)];
         for (s, (what, metric)) in pairs(&[3, 6], &metrics) {
             let afan = at(m, "eccm", s).metric(metric);
@@ -647,7 +576,7 @@ fn own_mechanisms(r: &mut Recipe) {
         }
     });
     let text = "Half an FR interval lets in all waiting streams";
-    r.measured("text.2", text, |m, f| {
+    claim(r, "text.2", text).measured(|m, f| {
         for s in [3, 6] {
             // If no stream waits at any run of a seed, the metric does not exist.
             let let_in = at(m, "eccm", s).metric("run_let_in_ratio.bottleneck.stream");
@@ -659,7 +588,7 @@ fn own_mechanisms(r: &mut Recipe) {
             }
         }
     });
-    r.measured("text.3", "ECCM removes no established flow", |m, f| {
+    claim(r, "text.3", "ECCM removes no established flow").measured(|m, f| {
         for s in INTERVALS {
             let removed = at(m, "eccm", s).metric(REMOVED_ESTABLISHED);
             check!(f, "established flows removed, {s} s": at_most(removed, 0.0));
@@ -667,16 +596,13 @@ fn own_mechanisms(r: &mut Recipe) {
         // A zero proves nothing unless the counter counts.
         check!(f, "EFMP removes some": above(at(m, "efmp", 3).metric(REMOVED_ESTABLISHED), 0.0));
     });
-    r.measured("text.4", "New elastic flows stay out", |m, f| {
+    claim(r, "text.4", "New elastic flows stay out").measured(|m, f| {
         let growth = "run_growth_flows.bottleneck.elastic";
-        for s in [3, 6] {
-            check!(f, "more elastic flows 1 s after a run, {s} s":
-                at_most(at(m, "eccm", s).metric(growth), 1.0));
-        }
+        check!(f, for s in [3, 6], "more elastic flows 1 s after a run, {s} s":
+            at_most(at(m, "eccm", s).metric(growth), 1.0));
         show_printed(m, f, growth);
     });
-    let text = "Mechanisms scale from 100 Mb/s to 1 Gb/s";
-    r.measured("text.5", text, |m, f| {
+    claim(r, "text.5", "Mechanisms scale from 100 Mb/s to 1 Gb/s").measured(|m, f| {
         for (name, s) in pairs(&BOTH, &[3, 6]) {
             let ratio = gigabit(m, name, s).metric(DELAY) / at(m, name, s).metric(DELAY);
             check!(f, "delay, {name} {s} s, 1 Gbit/s to 100": at_most(ratio, 1.25));
@@ -685,18 +611,17 @@ fn own_mechanisms(r: &mut Recipe) {
 }
 
 fn earlier_mechanisms(r: &mut Recipe) {
-    r.measured("text.6", "EFM swells the PFL and sinks FR", |m, f| {
+    claim(r, "text.6", "EFM swells the PFL and sinks FR").measured(|m, f| {
         let listed = earlier(m, "efm").metric(LISTED);
         check!(f, "flows on the list, basic and EFM": less(basic_link(m).metric(LISTED), listed));
         let rate = earlier(m, "efm").metric("gauge_mean.bottleneck.fair_rate") / 1e6;
         check!(f, "mean fair rate under EFM, Mbit/s": at_most(rate, 5.0));
     });
-    r.measured("text.7", "RAEF removes fewer IDs than EFM", |m, f| {
+    claim(r, "text.7", "RAEF removes fewer IDs than EFM").measured(|m, f| {
         let [raef, efm] = ["raef", "efm"].map(|name| in_a_run(&earlier(m, name), REMOVED));
         check!(f, "flows removed in a run, RAEF and EFM": less(raef, efm));
     });
-    let text = "RBAEF may stop removed flows for long";
-    r.measured("text.8", text, |m, f| {
+    claim(r, "text.8", "RBAEF may stop removed flows for long").measured(|m, f| {
         let rbaef = earlier(m, "rbaef").metric(OUTAGE);
         check!(f, "longest outage, s, RPAEF and RBAEF":
             less(earlier(m, "rpaef").metric(OUTAGE), &rbaef));
@@ -704,20 +629,20 @@ fn earlier_mechanisms(r: &mut Recipe) {
             less(at(m, "ramaf", 3).metric(OUTAGE), rbaef));
     });
     let text = "RPAEF limits flows let in after a cleaning, at times not enough";
-    r.measured("text.9", text, |m, f| {
+    claim(r, "text.9", text).measured(|m, f| {
         let [rpaef, raef, ramaf] = [earlier(m, "rpaef"), earlier(m, "raef"), at(m, "ramaf", 3)]
             .map(|point| in_a_run(&point, "gauge.bottleneck.accepted_in_runs"));
         check!(f, "flows let in by a run, RPAEF and RAEF": less(&rpaef, raef));
         check!(f, "flows let in by a run, RAMAF and RPAEF": less(ramaf, rpaef));
     });
-    r.measured("text.10", "RAMAF damps FR swings round min_FR", |m, f| {
+    claim(r, "text.10", "RAMAF damps FR swings round min_FR").measured(|m, f| {
         let deviation = |at: Point<'_>| at.metric("gauge_dev.bottleneck.fair_rate") / 1e6;
         for other in ["efm", "raef"] {
             check!(f, "deviation of the fair rate, Mbit/s, RAMAF and {other}":
                 less(deviation(at(m, "ramaf", 3)), deviation(earlier(m, other))));
         }
     });
-    r.measured("text.11", "EFMP interrupts the flows it removes", |m, f| {
+    claim(r, "text.11", "EFMP interrupts the flows it removes").measured(|m, f| {
         let removed = |name| at(m, name, 3).metric(REMOVED_ESTABLISHED);
         check!(f, "established flows removed by EFMP": above(removed("efmp"), 0.0));
         check!(f, "established flows removed by ECCM": at_most(removed("eccm"), 0.0));
@@ -729,16 +654,16 @@ fn earlier_mechanisms(r: &mut Recipe) {
 
 fn streams(r: &mut Recipe) {
     let text = "Uniform drop method: about one drop in 50 at mid buffer";
-    r.arithmetic("text.12", text, |_, f| {
+    claim(r, "text.12", text).arithmetic(|_, f| {
         let what = "packets between two drops, half of the way from min_th to max_th";
         let packets = 1.0 / (2.0 * 0.02 * (6500.0 - 4000.0) / (9000.0 - 4000.0)) + 0.5;
         f.between(what, packets, [49.5, 51.5]);
         f.remark("the mean gap of the discipline's own draws is a test of `afan`");
     });
-    let text = "AFAN handles packets more simply than PFQ and PDRR";
     let why = "a bench: a simulation has no processor. `weir bench discipline` measures nanoseconds a packet of afan, pfq and pdrr";
-    r.not_run("text.13", text, why);
-    r.measured("text.14", "Streams let in keep their quality", |m, f| {
+    let text = "AFAN handles packets more simply than PFQ and PDRR";
+    claim(r, "text.13", text).not_run(why);
+    claim(r, "text.14", "Streams let in keep their quality").measured(|m, f| {
         let all = pairs(&["eccm", "ramaf"], &[3, 6]);
         let kbps =
             |name, s| 1000.0 * at(m, name, s).metric("goodput_since_accepted_mbps.stream") / 0.72;
@@ -747,7 +672,7 @@ fn streams(r: &mut Recipe) {
             at_most(by_both(&all, |name, s| 1.0 - kbps(name, s) / 80.0), 0.001));
     });
     let text = "(variant, ours) Figure 4 taken literally stalls";
-    r.measured("text.15", text, |m, f| {
+    claim(r, "text.15", text).measured(|m, f| {
         let [literal, timers] = [earlier(m, "literal"), at(m, "eccm", 3)];
         check!(f, "runs, literal and by timers": less(literal.metric(RUNS), timers.metric(RUNS)));
         for (what, metric) in [

@@ -3,7 +3,7 @@
 use super::figure::swept;
 use super::measured::Measured;
 use super::query::{Point, Series, extremes, pairs, series};
-use super::recipe::{Column, Paper, Recipe, TOLERANCE, number, results};
+use super::recipe::{Paper, Recipe, TOLERANCE, claim, line, names, results};
 use super::verdict::{Findings, Samples, check, show};
 use crate::scenario::Reading;
 
@@ -19,20 +19,7 @@ pub(super) fn paper() -> Paper {
         lab: ["40 s", "10 s"], // 30 s are counted
         loads: &[],
         benches: &[],
-        results: results(
-            "lru-fq",
-            &[
-                ("table1", table1),
-                ("table2", table2),
-                ("table3", table3),
-                ("table4", table4),
-                ("fig5a", fig5a),
-                ("fig5b", fig5b),
-                ("fig6", fig6),
-                ("fig7", fig7),
-                ("text", text),
-            ],
-        ),
+        results: results!["lru-fq": table1 table2 table3 table4 fig5a fig5b fig6 fig7 text],
     }
 }
 
@@ -40,6 +27,7 @@ pub(super) fn paper() -> Paper {
 const LRU: &str = "lru_fq";
 const FIFO: &str = "fifo";
 const NORMAL: &str = "normal";
+const LRU_FQ: &str = "LRU-FQ";
 
 const FLOODS: [u32; 3] = [2, 3, 4];
 
@@ -78,13 +66,8 @@ fn by_reading(m: &Measured, router: &str, readings: &[&str], metric: &str) -> Se
 }
 
 /// What the hub carries, in Mbit/s.
-const HUBS: [&str; 6] = [
-    "hub at 90",
-    "hub at 92",
-    "as read",
-    "hub at 96",
-    "hub at 98",
-    "hub at 100",
+const HUBS: [&str; 6] = names![
+    "hub at 90" "hub at 92" "as read" "hub at 96" "hub at 98" "hub at 100"
 ];
 
 /// Shows the normal router with the hub as printed.
@@ -98,17 +81,12 @@ const TABLE_1: [(&str, u32, [f64; 4]); 6] = [
     (NORMAL, 2, [89.45, 1313.0, 5.883, 0.0617]),
     (NORMAL, 3, [89.796, 1284.0, 5.548, 0.0581]),
     (NORMAL, 4, [89.125, 927.0, 6.212, 0.0651]),
-    ("LRU-FQ", 2, [45.727, 13915.0, 44.916, 0.4955]),
-    ("LRU-FQ", 3, [45.733, 13828.0, 44.83, 0.495]),
-    ("LRU-FQ", 4, [46.237, 13632.0, 44.514, 0.4905]),
+    (LRU_FQ, 2, [45.727, 13915.0, 44.916, 0.4955]),
+    (LRU_FQ, 3, [45.733, 13828.0, 44.83, 0.495]),
+    (LRU_FQ, 4, [46.237, 13632.0, 44.514, 0.4905]),
 ];
-const COLUMNS_1: [Column; 4] = [
-    ("UDP, Mbit/s", TOLERANCE, |p, _| p.metric(UDP)),
-    ("web fetches in 600 s", TOLERANCE, |p, _| {
-        p.metric(FETCHES) * 600.0
-    }),
-    ("TCP, Mbit/s", TOLERANCE, |p, _| p.metric(TCP)),
-    ("TCP share of TCP + UDP", TOLERANCE, |p, _| p.metric(SHARE)),
+const COLUMNS_1: [&str; 4] = names![
+    "UDP, Mbit/s" "web fetches in 600 s" "TCP, Mbit/s" "TCP share of TCP + UDP"
 ];
 
 fn table1(r: &mut Recipe) {
@@ -123,12 +101,14 @@ fn table1(r: &mut Recipe) {
     r.readings = &["lru-fq/readings"];
     for (router, floods, printed) in TABLE_1 {
         let place = [("router", router.into()), ("floods", floods.into())];
-        r.line(place, &COLUMNS_1, printed, move |m| {
-            flooded(m, variant(router), floods)
+        line(r, place, &COLUMNS_1, printed, [TOLERANCE; 4]).ours(move |m| {
+            let at = flooded(m, variant(router), floods);
+            let fetches = at.metric(FETCHES) * 600.0;
+            [at.metric(UDP), fetches, at.metric(TCP), at.metric(SHARE)]
         });
     }
 
-    r.measured("table1.1", "Web fetches rise about tenfold", |m, f| {
+    claim(r, "table1.1", "Web fetches rise about tenfold").measured(|m, f| {
         let [lru, fifo] = both(m, FETCHES);
         check!(f, ", fetches a second": times(lru, fifo, 5.0));
         show_printed(m, f, "fetches a second", FETCHES);
@@ -138,49 +118,40 @@ fn table1(r: &mut Recipe) {
         show!(f, m, "LRU-FQ, fetches a second, with three floods":
             by_reading(m, LRU, &readings, FETCHES));
     });
-    r.measured("table1.2", "Long TCP keeps its half", |m, f| {
+    claim(r, "table1.2", "Long TCP keeps its half").measured(|m, f| {
         check!(f, "": between(by_floods(m, LRU, SHARE), [0.47, 0.53]));
-        let readings = [
-            "50 packets",
-            "as read",
-            "200 packets",
-            "packets since admission",
-            "window of 100 ms",
-            "window of 400 ms",
-            "10 Mbit/s",
-            "hub at 100",
+        let readings = names![
+            "50 packets" "as read" "200 packets" "packets since admission" "window of 100 ms"
+            "window of 400 ms" "10 Mbit/s" "hub at 100"
         ];
         show!(f, m, "other readings, with three floods": by_reading(m, LRU, &readings, SHARE));
     });
-    r.calibrated("table1.3", "Normal router: TCP about 6 %", |m, f| {
+    claim(r, "table1.3", "Normal router: TCP about 6 %").calibrated(|m, f| {
         check!(f, "": at_most(by_floods(m, FIFO, SHARE), 0.1));
         show_printed(m, f, "TCP share", SHARE);
         show!(f, m, "by what the hub carries, in Mbit/s, with three floods":
             by_reading(m, FIFO, &HUBS, SHARE));
     });
-    let text = "UDP drops from about 89 to about 46 Mb/s";
-    r.calibrated("table1.4", text, |m, f| {
+    claim(r, "table1.4", "UDP drops from about 89 to about 46 Mb/s").calibrated(|m, f| {
         let [lru, fifo] = both(m, UDP);
         check!(f, ", normal, Mbit/s": between(fifo, [85.0, 93.0]));
         check!(f, ", LRU-FQ, Mbit/s": between(lru, [43.0, 49.0]));
         show_printed(m, f, "UDP in Mbit/s", UDP);
     });
-    let text = "TCP rises from about 6 to about 45 Mb/s";
-    r.measured("table1.5", text, |m, f| {
+    claim(r, "table1.5", "TCP rises from about 6 to about 45 Mb/s").measured(|m, f| {
         let [lru, fifo] = both(m, TCP);
         check!(f, ", Mbit/s": times(&lru, fifo, 4.0));
         check!(f, ", LRU-FQ, Mbit/s": between(lru, [41.0, 48.0]));
     });
     let text = "Fetches under LRU-FQ hardly depend on the flood count; normal loses most at 4";
-    r.measured("table1.6", text, |m, f| {
+    claim(r, "table1.6", text).measured(|m, f| {
         let [lru, fifo] = [LRU, FIFO].map(|router| move |n| flooded(m, router, n).metric(FETCHES));
         check!(f, "LRU-FQ, fetches a second at 4 and at 2 floods": within(lru(4), lru(2), 0.1));
         check!(f, "normal, fetches a second at 4 and at 3 floods": less(fifo(4), fifo(3)));
         check!(f, "normal, fetches a second at 3 and at 2 floods": not_more(fifo(3), fifo(2)));
         show_printed(m, f, "fetches a second", FETCHES);
     });
-    let text = "Table is consistent with a full link";
-    r.arithmetic("table1.7", text, |_, f| {
+    claim(r, "table1.7", "Table is consistent with a full link").arithmetic(|_, f| {
         let used = series(TABLE_1, |(router, floods, [udp, web, tcp, _])| {
             let tcp = tcp + web * 19175.0 * 8.0 / 600.0 / 1e6;
             let used = (udp * 1538.0 / 1472.0 + tcp * 1538.0 / 1460.0) / 100.0;
@@ -190,7 +161,7 @@ fn table1(r: &mut Recipe) {
             between(used, [0.98, 1.005]));
     });
     let text = "Web is isolated from long flows of both kinds";
-    r.measured("table1.8", text, |m, f| {
+    claim(r, "table1.8", text).measured(|m, f| {
         let other = |variant| m.at("lru-fq/text-web", variant).metric(FETCHES);
         let lru = by_floods(m, LRU, FETCHES);
         check!(f, " and none, LRU-FQ, fetches a second": times(&lru, other("quiet lru_fq"), 0.5));
@@ -201,61 +172,39 @@ fn table1(r: &mut Recipe) {
 }
 
 /// Mean, deviation, least and longest of the response, and of the connection.
-const TABLE_2: [(&str, u32, [f64; 8]); 6] = [
+const TABLE_2: [(&str, [f64; 8]); 6] = [
     (
         NORMAL,
-        2,
         [2.54, 4.429, 0.026, 45.08, 1.952, 3.074, 0.0118, 45.007],
     ),
     (
         NORMAL,
-        3,
         [2.696, 4.923, 0.026, 93.017, 1.935, 3.11, 0.0115, 45.013],
     ),
     (
         NORMAL,
-        4,
         [3.064, 4.826, 0.026, 45.028, 2.112, 3.415, 0.0122, 45.005],
     ),
     (
-        "LRU-FQ",
-        2,
+        LRU_FQ,
         [0.255, 0.849, 0.012, 21.149, 0.136, 0.661, 0.0014, 21.014],
     ),
     (
-        "LRU-FQ",
-        3,
+        LRU_FQ,
         [0.258, 0.854, 0.013, 22.265, 0.131, 0.589, 0.0017, 9.034],
     ),
     (
-        "LRU-FQ",
-        4,
+        LRU_FQ,
         [0.26, 0.875, 0.013, 21.054, 0.134, 0.614, 0.002, 9.026],
     ),
 ];
-const COLUMNS_2: [Column; 8] = [
-    ("response, mean, s", TOLERANCE, |p, _| p.metric(RESPONSE)),
-    ("response, deviation, s", TOLERANCE, |p, _| {
-        p.metric(RESPONSE_DEV)
-    }),
-    ("response, least, s", TOLERANCE, |p, _| {
-        p.metric("web_response_s_min")
-    }),
-    ("response, longest, s", TOLERANCE, |p, _| {
-        p.metric("web_response_s_max")
-    }),
-    ("connection, mean, s", TOLERANCE, |p, _| {
-        p.metric("web_connect_s_mean")
-    }),
-    ("connection, deviation, s", TOLERANCE, |p, _| {
-        p.metric("web_connect_s_dev")
-    }),
-    ("connection, least, s", TOLERANCE, |p, _| {
-        p.metric("web_connect_s_min")
-    }),
-    ("connection, longest, s", TOLERANCE, |p, _| {
-        p.metric("web_connect_s_max")
-    }),
+const COLUMNS_2: [&str; 8] = names![
+    "response, mean, s" "response, deviation, s" "response, least, s" "response, longest, s"
+    "connection, mean, s" "connection, deviation, s" "connection, least, s" "connection, longest, s"
+];
+const METRICS_2: [&str; 8] = names![
+    "web_response_s_mean" "web_response_s_dev" "web_response_s_min" "web_response_s_max"
+    "web_connect_s_mean" "web_connect_s_dev" "web_connect_s_min" "web_connect_s_max"
 ];
 
 /// A delay of the normal router is at least `factor` times that of LRU-FQ.
@@ -270,47 +219,40 @@ fn table2(r: &mut Recipe) {
     r.notes = &["Set-up and readings as in lru-fq/table1."];
     r.scenarios = &["lru-fq/table1"];
     r.readings = &["lru-fq/readings"];
-    for (router, floods, printed) in TABLE_2 {
+    for ((router, printed), floods) in TABLE_2.into_iter().zip(FLOODS.into_iter().cycle()) {
         let place = [("router", router.into()), ("floods", floods.into())];
-        r.line(place, &COLUMNS_2, printed, move |m| {
-            flooded(m, variant(router), floods)
-        });
+        line(r, place, &COLUMNS_2, printed, [TOLERANCE; 8])
+            .ours(move |m| METRICS_2.map(|x| flooded(m, variant(router), floods).metric(x)));
     }
 
-    r.measured("table2.1", "Mean response about a tenth", |m, f| {
+    claim(r, "table2.1", "Mean response about a tenth").measured(|m, f| {
         shorter(m, f, RESPONSE, 5.0);
-        let readings = [
-            "as read",
-            "5 clients",
-            "8 clients",
-            "50 packets",
-            "200 packets",
-            "SYN after 1 s",
+        let readings = names![
+            "as read" "5 clients" "8 clients" "50 packets" "200 packets" "SYN after 1 s"
         ];
         for router in [FIFO, LRU] {
             show!(f, m, "{router}, s, with three floods":
                 by_reading(m, router, &readings, RESPONSE));
         }
     });
-    r.measured("table2.2", "Spread of response lower", |m, f| {
+    claim(r, "table2.2", "Spread of response lower").measured(|m, f| {
         shorter(m, f, RESPONSE_DEV, 2.0);
     });
-    r.measured("table2.3", "Mean connection time far lower", |m, f| {
+    claim(r, "table2.3", "Mean connection time far lower").measured(|m, f| {
         shorter(m, f, "web_connect_s_mean", 5.0);
     });
-    r.measured("table2.4", "Spread of connection time lower", |m, f| {
+    claim(r, "table2.4", "Spread of connection time lower").measured(|m, f| {
         shorter(m, f, "web_connect_s_dev", 2.0);
     });
-    r.measured("table2.5", "Least response about halves", |m, f| {
+    claim(r, "table2.5", "Least response about halves").measured(|m, f| {
         shorter(m, f, "web_response_s_min", 1.5);
     });
-    let text = "Least connection time falls several-fold";
-    r.measured("table2.6", text, |m, f| {
+    claim(r, "table2.6", "Least connection time falls several-fold").measured(|m, f| {
         shorter(m, f, "web_connect_s_min", 3.0);
         let fifo = by_floods(m, FIFO, "web_connect_s_min");
         check!(f, ", normal, s": between(fifo, [0.009, 0.014]));
     });
-    r.measured("table2.7", "Worst cases not longer", |m, f| {
+    claim(r, "table2.7", "Worst cases not longer").measured(|m, f| {
         let longest = [
             ("response", "web_response_s_max"),
             ("connection", "web_connect_s_max"),
@@ -321,7 +263,7 @@ fn table2(r: &mut Recipe) {
         }
     });
     let text = "Under LRU-FQ response hardly grows with the flood count";
-    r.measured("table2.8", text, |m, f| {
+    claim(r, "table2.8", text).measured(|m, f| {
         let [lru, fifo] = [LRU, FIFO].map(|router| {
             let [few, many] = [2, 4].map(|n| flooded(m, router, n).metric(RESPONSE));
             many / few - 1.0
@@ -338,18 +280,12 @@ const TABLE_3: [(&str, u32, [f64; 3]); 6] = [
     (NORMAL, 15, [6.194959, 0.273623, 92.92439]),
     (NORMAL, 20, [4.637118, 0.246848, 92.74325]),
     (NORMAL, 25, [3.71039, 0.179423, 92.75976]),
-    ("LRU-FQ", 15, [6.19675, 0.104381, 92.95125]),
-    ("LRU-FQ", 20, [4.627254, 0.235561, 92.54508]),
-    ("LRU-FQ", 25, [3.709822, 0.285475, 92.74556]),
+    (LRU_FQ, 15, [6.19675, 0.104381, 92.95125]),
+    (LRU_FQ, 20, [4.627254, 0.235561, 92.54508]),
+    (LRU_FQ, 25, [3.709822, 0.285475, 92.74556]),
 ];
-const COLUMNS_3: [Column; 3] = [
-    ("mean of a flow, Mbit/s", TOLERANCE, |p, _| {
-        p.metric(FLOW_MEAN)
-    }),
-    ("deviation of a flow, Mbit/s", 1.0, |p, _| {
-        p.metric("tcp_flow_goodput_mbps_dev")
-    }),
-    ("total, Mbit/s", TOLERANCE, |p, _| p.metric(TCP)),
+const COLUMNS_3: [&str; 3] = names![
+    "mean of a flow, Mbit/s" "deviation of a flow, Mbit/s" "total, Mbit/s"
 ];
 
 /// Long TCP flows alone.
@@ -370,28 +306,28 @@ fn table3(r: &mut Recipe) {
     r.scenarios = &["lru-fq/table3"];
     for (router, flows, printed) in TABLE_3 {
         let place = [("router", router.into()), ("flows", flows.into())];
-        r.line(place, &COLUMNS_3, printed, move |m| {
-            long(m, variant(router), flows)
+        line(r, place, &COLUMNS_3, printed, [TOLERANCE, 1.0, TOLERANCE]).ours(move |m| {
+            [FLOW_MEAN, "tcp_flow_goodput_mbps_dev", TCP]
+                .map(|metric| long(m, variant(router), flows).metric(metric))
         });
     }
 
-    let text = "Responsive-only load: total unharmed";
-    r.measured("table3.1", text, |m, f| {
+    claim(r, "table3.1", "Responsive-only load: total unharmed").measured(|m, f| {
         let [lru, fifo] = [LRU, FIFO].map(|router| by_flows(|n| long(m, router, n).metric(TCP)));
         check!(f, ", LRU-FQ to normal, Mbit/s": within(lru, fifo, 0.01));
     });
-    r.measured("table3.2", "Mean per flow unharmed", |m, f| {
+    claim(r, "table3.2", "Mean per flow unharmed").measured(|m, f| {
         let [lru, fifo] =
             [LRU, FIFO].map(|router| by_flows(|n| long(m, router, n).metric(FLOW_MEAN)));
         check!(f, ", LRU-FQ to normal, Mbit/s": within(lru, fifo, 0.01));
     });
-    r.measured("table3.3", "Fairness among them unharmed", |m, f| {
+    claim(r, "table3.3", "Fairness among them unharmed").measured(|m, f| {
         let index = |router, n| long(m, router, n).metric("jain_index");
         check!(f, ", LRU-FQ, Jain's index": at_least(by_flows(|n| index(LRU, n)), 0.98));
         let less = by_flows(|n| index(LRU, n) - index(FIFO, n));
         check!(f, ", index of LRU-FQ less that of normal": at_least(less, -0.01));
     });
-    r.arithmetic("table3.4", "Printed totals = flows x mean", |_, f| {
+    claim(r, "table3.4", "Printed totals = flows x mean").arithmetic(|_, f| {
         let off = series(TABLE_3, |(router, flows, [mean, _, total])| {
             let off = (mean * f64::from(flows) / total - 1.0).abs();
             (format!("{router}, {flows} flows"), off.into())
@@ -406,16 +342,8 @@ const TABLE_4: [(u32, u32, [f64; 3]); 3] = [
     (3, 17, [4.724, 4.6607, 4.6702]),
     (4, 16, [4.5839, 4.7015, 4.678]),
 ];
-const COLUMNS_4: [Column; 3] = [
-    ("mean of a UDP flow, Mbit/s", TOLERANCE, |p, line| {
-        p.metric(UDP) / number(line, "UDP flows")
-    }),
-    ("mean of a TCP flow, Mbit/s", TOLERANCE, |p, line| {
-        p.metric(TCP) / number(line, "TCP flows")
-    }),
-    ("mean of all flows, Mbit/s", TOLERANCE, |p, _| {
-        (p.metric(UDP) + p.metric(TCP)) * 0.05
-    }),
+const COLUMNS_4: [&str; 3] = names![
+    "mean of a UDP flow, Mbit/s" "mean of a TCP flow, Mbit/s" "mean of all flows, Mbit/s"
 ];
 
 fn table4(r: &mut Recipe) {
@@ -427,8 +355,10 @@ fn table4(r: &mut Recipe) {
     r.scenarios = &["lru-fq/table4"];
     for (udp, tcp, printed) in TABLE_4 {
         let place = [("UDP flows", udp.into()), ("TCP flows", tcp.into())];
-        r.line(place, &COLUMNS_4, printed, move |m| {
-            m.at("lru-fq/table4", format!("lru_fq {udp}"))
+        line(r, place, &COLUMNS_4, printed, [TOLERANCE; 3]).ours(move |m| {
+            let [of_udp, of_tcp] = [UDP, TCP].map(|metric| at(m, LRU, udp).metric(metric));
+            let all = (of_udp.clone() + of_tcp.clone()) * 0.05;
+            [of_udp / f64::from(udp), of_tcp / f64::from(tcp), all]
         });
     }
 
@@ -443,8 +373,7 @@ fn table4(r: &mut Recipe) {
     fn of_all(m: &Measured) -> Series {
         by_udp(|n| (at(m, LRU, n).metric(UDP) + at(m, LRU, n).metric(TCP)) / 20.0)
     }
-    let text = "UDP at its fair share is not penalised";
-    r.measured("table4.1", text, |m, f| {
+    claim(r, "table4.1", "UDP at its fair share is not penalised").measured(|m, f| {
         let [lru, fifo] =
             [LRU, FIFO].map(|router| by_udp(|n| at(m, router, n).metric(UDP) / f64::from(n)));
         check!(f, ", one of them to the mean of all": times(&lru, of_all(m), 0.95));
@@ -452,11 +381,11 @@ fn table4(r: &mut Recipe) {
         show!(f, m, "share of the time that UDP flows are treated as hogs":
             by_udp(|n| at(m, LRU, n).metric(HOGS) / f64::from(n)));
     });
-    r.measured("table4.2", "TCP is not harmed either", |m, f| {
+    claim(r, "table4.2", "TCP is not harmed either").measured(|m, f| {
         let tcp = by_udp(|n| at(m, LRU, n).metric(TCP) / f64::from(20 - n));
         check!(f, ", a TCP flow to the mean of all": times(tcp, of_all(m), 0.97));
     });
-    r.arithmetic("table4.3", "Printed ideal = weighted mean", |_, f| {
+    claim(r, "table4.3", "Printed ideal = weighted mean").arithmetic(|_, f| {
         for (udp, tcp, [of_udp, of_tcp, of_all]) in TABLE_4 {
             let mean = (f64::from(udp) * of_udp + f64::from(tcp) * of_tcp) / 20.0;
             check!(f, "{udp} UDP flows, weighted mean of {of_udp:?} and {of_tcp:?} less the printed {of_all:?}":
@@ -483,7 +412,6 @@ fn excess(m: &Measured, floods: &[u32], percents: &[u32]) -> Series {
     })
 }
 
-const FIG_5A_COLUMNS: [Column; 1] = [("TCP share of TCP + UDP", TOLERANCE, |p, _| p.metric(SHARE))];
 const FIG_5A_FLOODS: [u32; 4] = [2, 3, 4, 6];
 
 fn fig5a(r: &mut Recipe) {
@@ -502,9 +430,8 @@ fn fig5a(r: &mut Recipe) {
     r.readings = &["lru-fq/fig5a-pauses", "lru-fq/readings"];
     for floods in FIG_5A_FLOODS {
         let place = [("router", NORMAL.into()), ("flows", floods.into())];
-        r.line(place, &FIG_5A_COLUMNS, [0.07], move |m| {
-            limited(m, FIFO, floods)
-        });
+        line(r, place, &["TCP share of TCP + UDP"], [0.07], [TOLERANCE])
+            .ours(move |m| [limited(m, FIFO, floods).metric(SHARE)]);
     }
     r.figure(
         "UDP's share of UDP and long TCP",
@@ -522,12 +449,12 @@ fn fig5a(r: &mut Recipe) {
     );
 
     let text = "With 2 or 3 floods the set limit is met down to 30 %";
-    r.calibrated("fig5a.1", text, |m, f| {
+    claim(r, "fig5a.1", text).calibrated(|m, f| {
         check!(f, ", excess of UDP": between(excess(m, &[2, 3], &[30, 40, 50]), [-0.05, 0.05]));
         check!(f, ", excess of UDP": at_most(excess(m, &[2, 3], &[60, 70, 80, 90]), 0.05));
     });
     let text = "Limits of 20 and 10 % are not met, because the scheduler is work-conserving";
-    r.calibrated("fig5a.2", text, |m, f| {
+    claim(r, "fig5a.2", text).calibrated(|m, f| {
         check!(f, ", excess of UDP": above(excess(m, &[2, 3], &[10, 20]), 0.0));
         for n in [2, 3] {
             let steps = series([30, 20, 10], |percent| {
@@ -537,7 +464,7 @@ fn fig5a(r: &mut Recipe) {
             check!(f, "{n} floods, excess of UDP": ascends(steps));
         }
     });
-    r.measured("fig5a.3", "More floods weaken containment", |m, f| {
+    claim(r, "fig5a.3", "More floods weaken containment").measured(|m, f| {
         let of = |n| {
             series([50, 30], |percent| {
                 (format!("at {percent} %"), udp_share(m, percent, n))
@@ -559,7 +486,7 @@ fn fig5a(r: &mut Recipe) {
         );
     });
     let text = "The cause is floods pushed out of the cache by TCP flows";
-    r.measured("fig5a.4", text, |m, f| {
+    claim(r, "fig5a.4", text).measured(|m, f| {
         let missed = |at: Point<'_>, n| (1.0 - at.metric(HOGS) / f64::from(n)).as_shares();
         for (n, more) in [(2, 4), (4, 6)] {
             let [few, many] = [n, more].map(|n| missed(limited(m, "hit 50", n), n));
@@ -584,8 +511,7 @@ fn fig5a(r: &mut Recipe) {
             },
         );
     });
-    let text = "The normal router leaves TCP about 7 %";
-    r.calibrated("fig5a.5", text, |m, f| {
+    claim(r, "fig5a.5", "The normal router leaves TCP about 7 %").calibrated(|m, f| {
         let of = |n| limited(m, FIFO, n).metric(SHARE);
         check!(f, "":
             between(series(FIG_5A_FLOODS, |n| (format!("{n} floods"), of(n))), [0.03, 0.12]));
@@ -593,7 +519,7 @@ fn fig5a(r: &mut Recipe) {
             by_reading(m, FIFO, &HUBS, SHARE));
     });
     let text = "LRU-FQ gives TCP clearly more than the normal router at every point";
-    r.calibrated("fig5a.6", text, |m, f| {
+    claim(r, "fig5a.6", text).calibrated(|m, f| {
         let others = [10, 20, 30, 40, 60, 70, 80];
         for (floods, percents, factor) in [
             (&FIG_5A_FLOODS[..], &others[..], 1.5),
@@ -636,8 +562,7 @@ fn fig5b(r: &mut Recipe) {
         [10, 20, 30, 40, 50].map(line).into()
     });
 
-    let text = "Containment works at every flood rate";
-    r.measured("fig5b.1", text, |m, f| {
+    claim(r, "fig5b.1", "Containment works at every flood rate").measured(|m, f| {
         for (percent, rates) in [(30, &RATES[..]), (40, &RATES[1..]), (50, &RATES[2..])] {
             let of = |rate: &u32| {
                 (
@@ -649,7 +574,7 @@ fn fig5b(r: &mut Recipe) {
         }
     });
     let text = "At lower flood rates the goals are met better";
-    r.measured("fig5b.2", text, |m, f| {
+    claim(r, "fig5b.2", text).measured(|m, f| {
         let of = |rate| {
             series([10, 20], |percent| {
                 (format!("at {percent} %"), excess(m, percent, rate))
@@ -699,8 +624,7 @@ fn fig6(r: &mut Recipe) {
         },
     );
 
-    let text = "Cache equal to the flood count is too small";
-    r.measured("fig6.1", text, |m, f| {
+    claim(r, "fig6.1", "Cache equal to the flood count is too small").measured(|m, f| {
         let of = |n| {
             (
                 format!("{n} floods, a cache of {n}"),
@@ -709,8 +633,7 @@ fn fig6(r: &mut Recipe) {
         };
         check!(f, ", TCP share": at_most(series([2, 3, 4, 5], of), 0.4));
     });
-    let text = "A cache larger than the flood count mends it";
-    r.measured("fig6.2", text, |m, f| {
+    claim(r, "fig6.2", "A cache larger than the flood count mends it").measured(|m, f| {
         let large: [(u32, &[u32]); 3] = [
             (2, &[6, 8, 9, 12, 16, 24, 48]),
             (3, &[9, 12, 16, 24, 48]),
@@ -726,23 +649,19 @@ fn fig6(r: &mut Recipe) {
             check!(f, ", TCP share": at_least(series(caches, of), 0.45));
         }
     });
-    r.measured(
-        "fig6.3",
-        "Below that, S_tcp rises with the cache",
-        |m, f| {
-            let small: [(u32, &[u32]); 4] = [
-                (2, &[2, 3, 4, 5, 6]),
-                (3, &[3, 4, 5, 6, 8, 9]),
-                (4, &[4, 5, 6, 8, 9, 12]),
-                (5, &[5, 6, 8, 9, 12]),
-            ];
-            for (n, caches) in small {
-                let of = |cache: &u32| (format!("cache {cache}"), at(m, n, *cache).metric(SHARE));
-                check!(f, "{n} floods, TCP share": rises(series(caches, of)));
-            }
-        },
-    );
-    r.measured("fig6.4", "A very large cache lets TCP flows in", |m, f| {
+    claim(r, "fig6.3", "Below that, S_tcp rises with the cache").measured(|m, f| {
+        let small: [(u32, &[u32]); 4] = [
+            (2, &[2, 3, 4, 5, 6]),
+            (3, &[3, 4, 5, 6, 8, 9]),
+            (4, &[4, 5, 6, 8, 9, 12]),
+            (5, &[5, 6, 8, 9, 12]),
+        ];
+        for (n, caches) in small {
+            let of = |cache: &u32| (format!("cache {cache}"), at(m, n, *cache).metric(SHARE));
+            check!(f, "{n} floods, TCP share": rises(series(caches, of)));
+        }
+    });
+    claim(r, "fig6.4", "A very large cache lets TCP flows in").measured(|m, f| {
         let hit = "class_packets.bottleneck.long.1";
         let of = |cache| {
             series([2, 3, 4, 5], |n| {
@@ -757,7 +676,7 @@ fn fig6(r: &mut Recipe) {
         });
     });
     let text = "Pinning by a rate threshold lowers sensitivity to the cache size";
-    r.measured("fig6.5", text, |m, f| {
+    claim(r, "fig6.5", text).measured(|m, f| {
         let pinned = |variant| spread(|cache| m.at("lru-fq/fig6-pin", variant).and("cache", cache));
         check!(f, "spread of the TCP share over caches of 4 to 48, pinned and not pinned":
             less(pinned("pin"), spread(|cache| at(m, 3, cache))));
@@ -778,8 +697,7 @@ fn fig7(r: &mut Recipe) {
         m.at("lru-fq/fig7", format!("flows {flows} {queues}"))
             .metric(TCP)
     }
-    let text = "Aggregate does not depend on the cache size";
-    r.measured("fig7a.1", text, |m, f| {
+    claim(r, "fig7a.1", "Aggregate does not depend on the cache size").measured(|m, f| {
         let caches = [5, 10, 20, 40, 60, 100];
         let lru = series(caches, |n| {
             (format!("cache of {n}"), total(m, 30, &format!("cache {n}")))
@@ -788,7 +706,7 @@ fn fig7(r: &mut Recipe) {
         f.remark(QUEUES);
     });
     let text = "Aggregate does not depend on the flow count, up to 150";
-    r.measured("fig7b.1", text, |m, f| {
+    claim(r, "fig7b.1", text).measured(|m, f| {
         let [lru, fifo] = ["cache 60", FIFO].map(|queues| {
             let of = |n| (format!("{n} flows"), total(m, n, queues));
             series([5, 10, 30, 60, 100, 150], of)
@@ -797,7 +715,7 @@ fn fig7(r: &mut Recipe) {
         f.remark(QUEUES);
     });
     let why = "a bench: a simulation has no processor. `weir bench discipline` measures nanoseconds a packet by flows and by cache";
-    r.not_run("fig7b.2", "Packet cost stays level", why);
+    claim(r, "fig7b.2", "Packet cost stays level").not_run(why);
 }
 
 /// A remedy for four floods: UDP's share above the 30 % that are set.
@@ -844,25 +762,23 @@ fn text(r: &mut Recipe) {
 }
 
 fn remedies(r: &mut Recipe) {
-    let text = "A larger cache mends the 4-flood case";
-    r.measured("text.1", text, |m, f| {
+    claim(r, "text.1", "A larger cache mends the 4-flood case").measured(|m, f| {
         mends(m, f, "cache 24");
         let others = ["cache 48", "cache 24, 10 Mbit/s", "cache 48, 10 Mbit/s"];
         show!(f, m, "excess with others": series(others, |other| (other, remedied(m, other))));
     });
-    r.measured("text.2", "Pinning mends the 4-flood case", |m, f| {
+    claim(r, "text.2", "Pinning mends the 4-flood case").measured(|m, f| {
         mends(m, f, "pin");
         show!(f, m, "pinned from 10 Mbit/s on": remedied(m, "pin at 10 Mbit/s"));
     });
     let text = "Weighting the miss queue above the hit queue lowers web delay";
-    r.measured("text.3", text, |m, f| {
+    claim(r, "text.3", text).measured(|m, f| {
         let at = |weights| m.at("lru-fq/text-web", weights).metric(RESPONSE);
         check!(f, "mean response at 1:4 and at 1:1, s": less(at("1:4"), at("1:1")));
         check!(f, "mean response at 1:9 and at 1:4, s": not_more(at("1:9"), at("1:4")));
         show!(f, m, "at 1:2": at("1:2"));
     });
-    let text = "Weights set the bandwidth split by policy";
-    r.calibrated("text.4", text, |m, f| {
+    claim(r, "text.4", "Weights set the bandwidth split by policy").calibrated(|m, f| {
         let slope = series(FLOODS, |n| {
             let udp = |percent| udp_share(m, percent, n);
             let slope = 2.0 * udp(70) + udp(60) - udp(40) - 2.0 * udp(30);
@@ -878,7 +794,7 @@ const SHARE_AND_FETCHES: [(&str, &str); 2] =
 
 fn compared(r: &mut Recipe) {
     let text = "Under DoS much better than stochastic fair queueing (cited)";
-    r.measured("text.5", text, |m, f| {
+    claim(r, "text.5", text).measured(|m, f| {
         for (ports, buckets) in pairs(&[4, 100], &[16, 128]) {
             for (name, metric) in SHARE_AND_FETCHES {
                 let [sfq, lru] = [&format!("sfq {buckets}"), LRU].map(|variant| m.at("lru-fq/text-sfq", variant).and("flows", ports).metric(metric));
@@ -888,7 +804,7 @@ fn compared(r: &mut Recipe) {
         }
     });
     let text = "Under DoS much better than class-based queueing (cited)";
-    r.measured("text.6", text, |m, f| {
+    claim(r, "text.6", text).measured(|m, f| {
         let of = |variant: String, metric| m.at("lru-fq/text-cbq", variant).metric(metric);
         for (place, (name, metric)) in pairs(&["apart", "among"], &SHARE_AND_FETCHES) {
             let [cbq, lru] = ["cbq", LRU].map(|queue| of(format!("{queue} {place}"), metric));
@@ -912,11 +828,10 @@ fn known(r: &mut Recipe) {
         })
     }
     let text = "Attack flows are identified with high probability";
-    r.measured("text.7", text, |m, f| {
+    claim(r, "text.7", text).measured(|m, f| {
         check!(f, ", share of packets to the hit queue": at_least(of_each(m, HOGS), 0.9));
     });
-    let text = "State is fixed whatever the flow count";
-    r.measured("text.8", text, |m, f| {
+    claim(r, "text.8", "State is fixed whatever the flow count").measured(|m, f| {
         let bytes = series([(1000, 200), (100_000, 20_000)], |(flows, each)| {
             let at = m.at("lru-fq/text-state", "").and("flows", each);
             (format!("{flows} flows"), at.metric("state_bytes.bottleneck") / f64::from(flows))
@@ -926,14 +841,14 @@ fn known(r: &mut Recipe) {
         f.remark("a test of all disciplines compares what they say of their state with what they allocate");
     });
     let why = "a bench: a simulation has no processor. `weir bench discipline` measures nanoseconds a packet";
-    r.not_run("text.9", "Packet scheduling is O(1)", why);
+    claim(r, "text.9", "Packet scheduling is O(1)").not_run(why);
     let text = "Random admission keeps short flows out; the threshold prunes the rest";
-    r.measured("text.10", text, |m, f| {
+    claim(r, "text.10", text).measured(|m, f| {
         let web = |variant| hit_share(&m.at("lru-fq/text-web", variant), "web").as_shares();
         check!(f, "web packets from the hit queue, share": at_most(web("1:1"), 0.05));
         check!(f, "the same, and with every flow admitted at once": less(web("1:1"), web("all")));
     });
-    r.measured("text.11", "Cache holds mainly high-rate flows", |m, f| {
+    claim(r, "text.11", "Cache holds mainly high-rate flows").measured(|m, f| {
         check!(f, ", share of samples in the cache":
             at_least(of_each(m, "known_flows.bottleneck.flood"), 0.9));
         f.shown(m, "long TCP flows among the 12 entries", |m| {
@@ -946,8 +861,7 @@ fn known(r: &mut Recipe) {
             })
         });
     });
-    let text = "Web gets lower delay and less jitter at once";
-    r.measured("text.12", text, |m, f| {
+    claim(r, "text.12", "Web gets lower delay and less jitter at once").measured(|m, f| {
         for (what, metric, factor) in [("mean", RESPONSE, 5.0), ("deviation of", RESPONSE_DEV, 2.0)]
         {
             let [lru, fifo] = both(m, metric);
@@ -957,9 +871,9 @@ fn known(r: &mut Recipe) {
     let why = "for the lab and the bench: small packets cost processor time, which a simulation has not. `weir bench discipline` \
          and `weir bench forwarding` measure it";
     let text = "Aggregate also scales with packet size (experiment not shown)";
-    r.not_run("text.13", text, why);
+    claim(r, "text.13", text).not_run(why);
     let text = "Keying the cache by destination alone finds a DoS on one network (outlook)";
-    r.measured("text.14", text, |m, f| {
+    claim(r, "text.14", text).measured(|m, f| {
         let by = |key: &str| {
             hit_share(&m.at("lru-fq/text-victim", format!("by {key}")), "flood").as_shares()
         };

@@ -336,7 +336,7 @@ fn is_key(path: &str, key: &str) -> bool {
 fn is_shown_as(value: &Value, text: &str) -> bool {
     match value.as_str() {
         Some(own) => own == text,
-        None => value.to_string() == text,
+        None => text == value.to_string().as_str(),
     }
 }
 

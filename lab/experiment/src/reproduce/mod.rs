@@ -55,8 +55,8 @@ use crate::scenario::Override;
 use bar::Bar;
 use decide::decide;
 use measured::{Measured, Wanted};
-use recipe::{Column, Paper, Recipe, TableLine};
-use verdict::Verdict;
+use recipe::{Cell, Paper, Recipe, TableLine};
+use verdict::{Samples, Verdict};
 
 pub use decide::Kind;
 pub use text::text;
@@ -204,7 +204,7 @@ pub fn select(names: &[String]) -> Result<Vec<&'static Recipe>, String> {
         chosen.extend(all().filter(fits));
         if chosen.len() == before {
             let papers = papers().iter().map(|paper| paper.name);
-            let known = papers.chain(all().map(|recipe| recipe.id.as_str()));
+            let known = papers.chain(all().map(|recipe| recipe.id));
             let hint = did_you_mean(nearest(name, known));
             return Err(format!("there is no result `{name}`{hint}"));
         }
@@ -304,7 +304,7 @@ fn report(recipe: &'static Recipe, measured: &Measured, notes: &mut Vec<String>)
         Habitat::Lab => Vec::new(), // the lab does not measure everything that a simulation does
     };
     ResultReport {
-        id: &recipe.id,
+        id: recipe.id,
         on: match (recipe.loads.is_empty(), recipe.benches.is_empty()) {
             _ if !recipe.scenarios.is_empty() => measured.on.word(),
             (false, _) => Habitat::Lab.word(), // real sockets and processes
@@ -342,21 +342,20 @@ impl RowReport {
 
 /// All numbers of a line of a table.
 fn rows(line: &TableLine, measured: &Measured) -> Vec<RowReport> {
-    let at = (line.at)(measured);
-    let row = |(column, paper): (&Column, &f64)| {
-        let (metric, tolerance, ours) = *column;
-        let summary = ours(&at, &line.place).summary();
+    let ours = (line.ours)(measured).into_iter();
+    let row = |(ours, (metric, paper, tolerance)): (Samples, &Cell)| {
+        let summary = ours.summary();
         RowReport {
             set: line.place.clone(),
             metric,
             paper: *paper,
             ours: summary.map(|s| s.mean),
             ci95: summary.and_then(|s| s.ci95),
-            within: summary.map(|s| (s.mean / paper - 1.0).abs() <= tolerance),
-            tolerance,
+            within: summary.map(|s| (s.mean / paper - 1.0).abs() <= *tolerance),
+            tolerance: *tolerance,
         }
     };
-    line.columns.iter().zip(&line.printed).map(row).collect()
+    ours.zip(&line.cells).map(row).collect()
 }
 
 /// The name of the paper of a result or a scenario: `PAPER/..`.
@@ -426,14 +425,14 @@ pub fn write(reproduction: &Reproduction, folder: &Path) -> Result<Vec<PathBuf>,
 /// The names and titles of all results.
 pub fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
     let recipes = papers().iter().flat_map(|paper| &paper.results);
-    recipes.map(|recipe| (recipe.id.as_str(), recipe.title))
+    recipes.map(|recipe| (recipe.id, recipe.title))
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::recipe::Claim;
+    use super::recipe::{Claim, claim, line};
     use super::*;
 
     fn all_claims() -> Vec<&'static Claim> {
@@ -446,12 +445,7 @@ mod tests {
         let ids = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
             let chosen = select(&names)?;
-            Ok::<_, String>(
-                chosen
-                    .iter()
-                    .map(|recipe| recipe.id.as_str())
-                    .collect::<Vec<_>>(),
-            )
+            Ok::<_, String>(chosen.iter().map(|recipe| recipe.id).collect::<Vec<_>>())
         };
         let all = ids(&[]).unwrap();
         assert!(all.len() > 8);
@@ -685,14 +679,14 @@ mod tests {
     }
 
     /// A result with these parts.
-    fn result(name: &str, parts: fn(&mut Recipe)) -> &'static Recipe {
-        &recipe::results("lru-fq", &[(name, parts)]).leak()[0]
+    fn result(id: &'static str, parts: fn(&mut Recipe)) -> &'static Recipe {
+        Box::leak(Box::new(Recipe::new(id, parts)))
     }
 
     #[test]
     fn what_does_not_exist_is_named_and_is_not_merely_not_run() {
-        let wrong = result("wrong", |r| {
-            r.measured("wrong.1", "t", |m, f| {
+        let wrong = result("lru-fq/wrong", |r| {
+            claim(r, "wrong.1", "t").measured(|m, f| {
                 let quantity = m.at("no scenario", "x").metric("tcp_share_ration");
                 f.at_most("a", quantity, 1.0);
             });
@@ -713,16 +707,14 @@ mod tests {
     #[test]
     fn a_line_without_a_number_of_ours_is_named() {
         // Fetches are counted only in scenarios with web traffic: the metric exists, but not at every point.
-        const COLUMNS: [Column; 2] = [
-            ("goodput, Mbit/s", 0.15, |p, _| p.metric("tcp_goodput_mbps")),
-            ("fetches", 0.15, |p, _| p.metric("web_fetches_per_s")),
-        ];
-        let two = result("two", |r| {
+        let two = result("lru-fq/two", |r| {
             r.scenarios = &["lru-fq/fig5a", "lru-fq/table1"];
             for (scenario, web) in [("lru-fq/fig5a", "none"), ("lru-fq/table1", "6 clients")] {
                 let place = [("flows", 2.into()), ("web", web.into())];
-                r.line(place, &COLUMNS, [1.0, 1.0], move |m| {
-                    m.at(scenario, "fifo").and("flows", 2)
+                let columns = ["goodput, Mbit/s", "fetches"];
+                line(r, place, &columns, [1.0; 2], [0.15; 2]).ours(move |m| {
+                    let at = m.at(scenario, "fifo").and("flows", 2);
+                    ["tcp_goodput_mbps", "web_fetches_per_s"].map(|metric| at.metric(metric))
                 });
             }
         });

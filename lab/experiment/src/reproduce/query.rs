@@ -32,6 +32,9 @@ pub(super) struct Point<'a> {
     window: Option<Window>,
 }
 
+/// A quantity at a point.
+pub(super) type Quantity = fn(&Point<'_>) -> Samples;
+
 impl Measured {
     /// The point of a variant.
     pub(super) fn at(&self, scenario: impl Into<String>, variant: impl Into<String>) -> Point<'_> {

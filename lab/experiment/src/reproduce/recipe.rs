@@ -1,10 +1,9 @@
 //! The parts of a paper's results: scenarios to run, the paper's numbers, its claims, its pictures.
 //!
 //! ```text
-//!   let text = "Long TCP keeps its half";
-//!   r.measured("table1.2", text, |m, f| {
-//!       f.between("", floods(m, "lru_fq", SHARE), [0.47, 0.53]);            a condition at each point of a series
-//!       f.shown(m.printed(), "as printed", |m| floods(m, "lru_fq", SHARE)); evidence that decides nothing
+//!   claim(r, "table1.2", "Long TCP keeps its half").measured(|m, f| {
+//!       check!(f, for n in [2, 3, 4], "{n} floods": between(share(m, "lru_fq", n), [0.47, 0.53]));
+//!       show!(f, m, "with one flood": share(m, "lru_fq", 1));      evidence that decides nothing
 //!   });
 //! ```
 //!
@@ -19,7 +18,6 @@ use super::bench::Measures;
 use super::decide::Kind;
 use super::figure::Figure;
 use super::measured::Measured;
-use super::query::Point;
 use super::verdict::{Findings, Samples};
 use crate::load::plan::Load;
 use crate::report::Line;
@@ -48,7 +46,7 @@ pub struct Paper {
 #[derive(Default)]
 pub struct Recipe {
     /// `PAPER/RESULT`.
-    pub id: String,
+    pub id: &'static str,
     /// The title.
     pub title: &'static str,
     /// The set-up, and the values chosen for ambiguous places.
@@ -70,30 +68,19 @@ pub struct Recipe {
     pub figures: Vec<Figure>,
 }
 
-/// A column of a table: its name with the unit, the tolerance of our number as a share of the paper's, and our number
-/// at the point of a line with these values.
-pub(super) type Column = (&'static str, f64, fn(&Point<'_>, &Place) -> Samples);
-
 /// The usual tolerance of a number, as in the list of claims.
 pub(super) const TOLERANCE: f64 = 0.15;
 
-/// The values that identify a line of a table.
-pub(super) type Place = Map<String, Value>;
-
-/// One of the values that identify a line.
-pub(super) fn number(place: &Place, key: &str) -> f64 {
-    let number = place.get(key).and_then(Value::as_f64);
-    number.unwrap_or(f64::NAN)
-}
+/// The name of a column with its unit, the paper's number, and the tolerance as a share of it.
+pub(super) type Cell = (&'static str, f64, f64);
 
 /// A line of a table that the paper prints.
 pub struct TableLine {
-    pub(super) place: Place,
-    pub(super) columns: &'static [Column],
-    /// The paper's numbers, in the order of the columns.
-    pub(super) printed: Vec<f64>,
-    /// The point where we measure.
-    pub(super) at: Box<dyn Fn(&Measured) -> Point<'_> + Send + Sync>,
+    /// The values that identify the line.
+    pub(super) place: Map<String, Value>,
+    pub(super) cells: Vec<Cell>,
+    /// Our numbers, in the order of the columns.
+    pub(super) ours: Box<dyn Fn(&Measured) -> Vec<Samples> + Send + Sync>,
 }
 
 /// A claim of the paper.
@@ -111,85 +98,32 @@ pub struct Claim {
 /// Adds the conditions of a claim, and its evidence, to the findings.
 pub(super) type Decide = Box<dyn Fn(&Measured, &mut Findings) + Send + Sync>;
 
-/// The results of a paper, with their names and their parts.
-pub(super) fn results(paper: &str, parts: &[(&str, fn(&mut Recipe))]) -> Vec<Recipe> {
-    let result = |(name, fill): &(&str, fn(&mut Recipe))| {
-        let mut recipe = Recipe {
-            id: format!("{paper}/{name}"),
-            ..Recipe::default()
+/// The results of a paper: the names of functions that fill them, each the name of its result.
+macro_rules! results {
+    ($paper:literal: $($result:ident)*) => {
+        vec![$($crate::reproduce::recipe::Recipe::new(
+            concat!($paper, "/", stringify!($result)),
+            $result,
+        )),*]
+    };
+}
+pub(super) use results;
+
+/// An array of texts.
+macro_rules! names {
+    ($($name:literal)*) => { [$($name),*] };
+}
+pub(super) use names;
+
+impl Recipe {
+    /// The result of this name, filled with its parts.
+    pub(super) fn new(id: &'static str, fill: fn(&mut Self)) -> Self {
+        let mut recipe = Self {
+            id,
+            ..Self::default()
         };
         fill(&mut recipe);
         recipe
-    };
-    parts.iter().map(result).collect()
-}
-
-impl Recipe {
-    /// Adds a claim that a measured value can refute.
-    pub(super) fn measured(
-        &mut self,
-        name: &str,
-        text: &'static str,
-        decide: impl Fn(&Measured, &mut Findings) + Send + Sync + 'static,
-    ) {
-        self.claim(name, text, Kind::Measured, Ok(Box::new(decide)));
-    }
-
-    /// Adds a claim that printed numbers and equations decide.
-    pub(super) fn arithmetic(
-        &mut self,
-        name: &str,
-        text: &'static str,
-        decide: impl Fn(&Measured, &mut Findings) + Send + Sync + 'static,
-    ) {
-        self.claim(name, text, Kind::Arithmetic, Ok(Box::new(decide)));
-    }
-
-    /// Adds a claim for which ambiguous values were chosen so that it holds: it is shown, but is not evidence.
-    pub(super) fn calibrated(
-        &mut self,
-        name: &str,
-        text: &'static str,
-        decide: impl Fn(&Measured, &mut Findings) + Send + Sync + 'static,
-    ) {
-        self.claim(name, text, Kind::Calibrated, Ok(Box::new(decide)));
-    }
-
-    /// Adds a claim that is not decided here, for this reason.
-    pub(super) fn not_run(&mut self, name: &str, text: &'static str, why: &'static str) {
-        self.claim(name, text, Kind::Measured, Err(why));
-    }
-
-    fn claim(
-        &mut self,
-        name: &str,
-        text: &'static str,
-        kind: Kind,
-        decision: Result<Decide, &'static str>,
-    ) {
-        self.claims.push(Claim {
-            id: format!("{}/{name}", super::name_of_paper(&self.id)),
-            text,
-            kind,
-            decision,
-        });
-    }
-
-    /// Adds a line of a table.
-    pub(super) fn line<const N: usize>(
-        &mut self,
-        place: impl IntoIterator<Item = (&'static str, Value)>,
-        columns: &'static [Column; N],
-        printed: [f64; N],
-        at: impl Fn(&Measured) -> Point<'_> + Send + Sync + 'static,
-    ) {
-        let place = place.into_iter();
-        self.lines.push(TableLine {
-            place: place.map(|(key, value)| (key.to_owned(), value)).collect(),
-            columns,
-            printed: printed.into(),
-            at: Box::new(at),
-        });
     }
 
     /// Adds a picture: its title with the quantity and its unit, the title of the lower axis, and the lines in the
@@ -208,8 +142,92 @@ impl Recipe {
     }
 }
 
+/// A claim that is added to a result.
+pub(super) struct NewClaim<'a> {
+    recipe: &'a mut Recipe,
+    id: String,
+    text: &'static str,
+}
+
+/// Adds a claim to a result.
+pub(super) fn claim<'a>(recipe: &'a mut Recipe, name: &str, text: &'static str) -> NewClaim<'a> {
+    NewClaim {
+        id: format!("{}/{name}", super::name_of_paper(recipe.id)),
+        recipe,
+        text,
+    }
+}
+
+impl NewClaim<'_> {
+    /// The claim depends on measured values, and one of them can refute it.
+    pub(super) fn measured(self, by: impl Fn(&Measured, &mut Findings) + Send + Sync + 'static) {
+        self.add(Kind::Measured, Ok(Box::new(by)));
+    }
+
+    /// Printed numbers and equations decide the claim.
+    pub(super) fn arithmetic(self, by: impl Fn(&Measured, &mut Findings) + Send + Sync + 'static) {
+        self.add(Kind::Arithmetic, Ok(Box::new(by)));
+    }
+
+    /// Ambiguous values were chosen so that the claim holds: it is shown, but is not evidence.
+    pub(super) fn calibrated(self, by: impl Fn(&Measured, &mut Findings) + Send + Sync + 'static) {
+        self.add(Kind::Calibrated, Ok(Box::new(by)));
+    }
+
+    /// The claim is not decided here, for this reason.
+    pub(super) fn not_run(self, why: &'static str) {
+        self.add(Kind::Measured, Err(why));
+    }
+
+    fn add(self, kind: Kind, decision: Result<Decide, &'static str>) {
+        self.recipe.claims.push(Claim {
+            id: self.id,
+            text: self.text,
+            kind,
+            decision,
+        });
+    }
+}
+
+/// A line that is added to the table of a result.
+pub(super) struct NewLine<'a, const N: usize> {
+    recipe: &'a mut Recipe,
+    place: Map<String, Value>,
+    cells: Vec<Cell>,
+}
+
+/// Adds a line with the numbers that the paper prints in these columns.
+pub(super) fn line<'a, const N: usize>(
+    recipe: &'a mut Recipe,
+    place: impl IntoIterator<Item = (&'static str, Value)>,
+    columns: &[&'static str; N],
+    printed: [f64; N],
+    tolerances: [f64; N],
+) -> NewLine<'a, N> {
+    let place = place.into_iter();
+    let cells = columns.iter().zip(printed).zip(tolerances);
+    NewLine {
+        recipe,
+        place: place.map(|(key, value)| (key.to_owned(), value)).collect(),
+        cells: cells
+            .map(|((name, printed), tolerance)| (*name, printed, tolerance))
+            .collect(),
+    }
+}
+
+impl<const N: usize> NewLine<'_, N> {
+    /// Our numbers.
+    pub(super) fn ours(self, of: impl Fn(&Measured) -> [Samples; N] + Send + Sync + 'static) {
+        self.recipe.lines.push(TableLine {
+            place: self.place,
+            cells: self.cells,
+            ours: Box::new(move |m| of(m).into()),
+        });
+    }
+}
+
 impl fmt::Debug for Recipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.id)
+        f.write_str(self.id)
     }
 }

@@ -35,8 +35,13 @@ use super::query::Series;
 use crate::statistics::Summary;
 
 /// Adds a condition to findings: `check!(f, "{n} floods": at_most(share, 0.4))` is
-/// `f.at_most(&format!("{n} floods"), share, 0.4)`.
+/// `f.at_most(&format!("{n} floods"), share, 0.4)`. `check!(f, for n in [2, 3], "{n} floods": ..)` adds one for each.
 macro_rules! check {
+    ($findings:ident, for $row:pat in $rows:expr, $what:literal: $($condition:tt)*) => {
+        for $row in $rows {
+            check!($findings, $what: $($condition)*);
+        }
+    };
     ($findings:ident, $what:literal: $condition:ident($($argument:expr),*)) => {
         $findings.$condition(&format!($what), $($argument),*)
     };

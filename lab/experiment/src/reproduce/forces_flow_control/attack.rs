@@ -4,7 +4,7 @@ use super::{TCP, UDP, at};
 use crate::reproduce::figure::curve;
 use crate::reproduce::measured::{Measured, Window};
 use crate::reproduce::query::{Series, pairs, series};
-use crate::reproduce::recipe::Recipe;
+use crate::reproduce::recipe::{Recipe, claim, names};
 use crate::reproduce::verdict::{Findings, Samples, check, show};
 use crate::statistics::{mean, slope};
 
@@ -40,12 +40,9 @@ fn control_keeps_its_rate(m: &Measured, f: &mut Findings, figure: &str) {
     check!(f, "delivered by offered": at_least(delivered(m, figure, "dppbrb", "control"), 0.95));
     show!(f, m, "beside it":
         control(m, figure, &["drop-tail", "drr", "drr by flow", "drr by class"]));
-    let readings = [
-        "dppbrb, start 0.5",
-        "dppbrb, K 10 ms",
-        "dppbrb, K 100 ms",
-        "dppbrb, K 500 ms",
-        "dppbrb, UDP 210 B",
+    let readings = names![
+        "dppbrb, start 0.5" "dppbrb, K 10 ms" "dppbrb, K 100 ms" "dppbrb, K 500 ms"
+        "dppbrb, UDP 210 B"
     ];
     show!(f, m, "other readings": control(m, figure, &readings));
 }
@@ -117,7 +114,7 @@ pub(super) fn fig11(r: &mut Recipe) {
     figures(r, "fig11");
 
     let text = "Before congestion all flows pass, under all disciplines";
-    r.measured("fig11.1", text, |m, f| {
+    claim(r, "fig11.1", text).measured(|m, f| {
         all_pass(
             m,
             f,
@@ -127,11 +124,9 @@ pub(super) fn fig11(r: &mut Recipe) {
         );
     });
     let text = "Under DPPBRB control messages keep their rate";
-    r.measured("fig11.2", text, |m, f| {
-        control_keeps_its_rate(m, f, "fig11")
-    });
+    claim(r, "fig11.2", text).measured(|m, f| control_keeps_its_rate(m, f, "fig11"));
     let text = "Under DPPBRB redirect messages give way as time goes on";
-    r.measured("fig11.3", text, |m, f| {
+    claim(r, "fig11.3", text).measured(|m, f| {
         let during = |window| at(m, "fig11", "dppbrb").during(window);
         let fall = 0.0 - during(CONGESTED).curve("udp_mbps", slope);
         check!(f, "redirect messages and attack, fall for each 0.1 s": above(fall, 0.0));
@@ -140,7 +135,7 @@ pub(super) fn fig11(r: &mut Recipe) {
         check!(f, "redirect messages of the source, Mbit/s at 5 to 6 s and at 2.5 to 3.5 s":
             less(late, early));
     });
-    r.measured("fig11.4", "Under DRR it is the opposite", |m, f| {
+    claim(r, "fig11.4", "Under DRR it is the opposite").measured(|m, f| {
         opposite_under_drr(m, f, "fig11");
         let during = |from| {
             at(m, "fig11", "drr")
@@ -152,9 +147,8 @@ pub(super) fn fig11(r: &mut Recipe) {
         check!(f, "delivered share of control messages, fall of the best line for each 0.5 s":
             above(fall, 0.0));
     });
-    r.measured("fig11.5", "Drop-tail is worse still", |m, f| {
-        drop_tail_is_worse(m, f, "fig11")
-    });
+    claim(r, "fig11.5", "Drop-tail is worse still")
+        .measured(|m, f| drop_tail_is_worse(m, f, "fig11"));
 }
 
 pub(super) fn fig12(r: &mut Recipe) {
@@ -164,23 +158,19 @@ pub(super) fn fig12(r: &mut Recipe) {
     figures(r, "fig12");
 
     let text = "Before the attack the flows pass, under all disciplines";
-    r.measured("fig12.1", text, |m, f| {
+    claim(r, "fig12.1", text).measured(|m, f| {
         all_pass(m, f, "fig12", &["control", "redirect"], [0.2, 1.0]);
     });
     let text = "Under DPPBRB control messages keep their 4 Mbit/s";
-    r.measured("fig12.2", text, |m, f| {
-        control_keeps_its_rate(m, f, "fig12")
-    });
+    claim(r, "fig12.2", text).measured(|m, f| control_keeps_its_rate(m, f, "fig12"));
     let text = "Under DPPBRB redirect messages of the source fall with time";
-    r.measured("fig12.3", text, |m, f| {
+    claim(r, "fig12.3", text).measured(|m, f| {
         let at = at(m, "fig12", "dppbrb").during([1.5, 6.0]);
         let fall = 0.0 - at.curve("goodput_mbps.redirect", slope);
         check!(f, "redirect messages of the source, fall for each 0.1 s": above(fall, 0.0));
     });
-    r.measured("fig12.4", "Under DRR it is the opposite", |m, f| {
-        opposite_under_drr(m, f, "fig12")
-    });
-    r.measured("fig12.5", "Drop-tail is worse still", |m, f| {
-        drop_tail_is_worse(m, f, "fig12")
-    });
+    claim(r, "fig12.4", "Under DRR it is the opposite")
+        .measured(|m, f| opposite_under_drr(m, f, "fig12"));
+    claim(r, "fig12.5", "Drop-tail is worse still")
+        .measured(|m, f| drop_tail_is_worse(m, f, "fig12"));
 }

@@ -5,7 +5,7 @@ use crate::report::Line;
 use crate::reproduce::figure::{curve, swept};
 use crate::reproduce::measured::{Measured, Window};
 use crate::reproduce::query::{Point, Series, pairs, series};
-use crate::reproduce::recipe::Recipe;
+use crate::reproduce::recipe::{Recipe, claim};
 use crate::reproduce::verdict::{Samples, check, show};
 
 /// Delivered by offered load of an FE's control messages, by FE.
@@ -74,7 +74,7 @@ pub(super) fn fig14(r: &mut Recipe) {
     figures(r, "fig14", &["control1", "redirect1", "attack"]);
 
     let text = "While the sum is below the CE's link, all flows pass";
-    r.measured("fig14.1", text, |m, f| {
+    claim(r, "fig14.1", text).measured(|m, f| {
         let at = at(m, "fig14", "off").during([0.2, 1.0]);
         for (fe, traffic) in pairs(&[1, 2, 3], &["control", "redirect"]) {
             let traffic = format!("{traffic}{fe}");
@@ -82,11 +82,11 @@ pub(super) fn fig14(r: &mut Recipe) {
         }
     });
     let text = "Above it every control channel suffers, although the uplinks run DPPBRB";
-    r.measured("fig14.2", text, |m, f| {
+    claim(r, "fig14.2", text).measured(|m, f| {
         check!(f, ", control messages":
             at_most(control(m, "fig14", "off", &[1, 2, 3], [3.0, 6.0]), 0.8));
     });
-    r.measured("fig14.3", "An attack at one FE harms the others", |m, f| {
+    claim(r, "fig14.3", "An attack at one FE harms the others").measured(|m, f| {
         let [after, before] =
             [[3.0, 6.0], [0.0, 1.0]].map(|window| control(m, "fig14", "off", &[2, 3], window));
         check!(f, ", control messages at 3 to 6 s and at 0 to 1 s": less(after, before));
@@ -104,16 +104,15 @@ pub(super) fn fig15(r: &mut Recipe) {
     figures(r, "fig15", &["control1", "redirect1"]);
 
     let text = "Overload without any attacker collapses control messages too";
-    r.measured("fig15.1", text, |m, f| {
+    claim(r, "fig15.1", text).measured(|m, f| {
         let [off, on] =
             ["off", "on"].map(|variant| control(m, "fig15", variant, &[1, 2, 3], [1.0, 6.0]));
         check!(f, ", control messages": at_most(&off, 0.7));
         check!(f, ", control messages without and with flow control": less(off, on));
     });
-    r.measured("fig15.2", "Flow control rescues both cases", |m, f| {
-        for (fe, rescued) in control(m, "fig14", "on", &[1, 2, 3], [3.0, 6.0]).0 {
-            check!(f, "attack, {fe}, control messages": at_least(rescued, 0.95));
-        }
+    claim(r, "fig15.2", "Flow control rescues both cases").measured(|m, f| {
+        check!(f, for (fe, rescued) in control(m, "fig14", "on", &[1, 2, 3], [3.0, 6.0]).0,
+            "attack, {fe}, control messages": at_least(rescued, 0.95));
         let [off, on] = ["off", "on"].map(|variant| {
             let at = at(m, "fig15", variant).during([1.0, 6.0]);
             let [one, two, three] =
@@ -167,16 +166,15 @@ pub(super) fn fig16(r: &mut Recipe) {
     }
 
     let text = "Control throughput falls as redirect traffic grows";
-    r.measured("fig16.1", text, |m, f| {
+    claim(r, "fig16.1", text).measured(|m, f| {
         check!(f, "delivered control messages, from x = 50 back,": rises(falling(m, "tcp")));
         check!(f, "at x = 50": at_most(delivered(m, "off", 50, "tcp"), 0.8));
     });
-    r.measured("fig16.2", "No harm before the link is full", |m, f| {
-        for x in [5, 10, 15, 20] {
-            check!(f, "control messages at x = {x}": at_least(delivered(m, "off", x, "tcp"), 0.98));
-        }
+    claim(r, "fig16.2", "No harm before the link is full").measured(|m, f| {
+        check!(f, for x in [5, 10, 15, 20], "control messages at x = {x}":
+            at_least(delivered(m, "off", x, "tcp"), 0.98));
     });
-    r.measured("fig16.3", "Redirect throughput changes too", |m, f| {
+    claim(r, "fig16.3", "Redirect throughput changes too").measured(|m, f| {
         check!(f, "delivered redirect messages, from x = 50 back,": rises(falling(m, "udp")));
     });
 }
@@ -188,12 +186,11 @@ pub(super) fn fig17(r: &mut Recipe) {
     relative_throughput(r, "on");
 
     let text = "With flow control, control messages stay near 100 %";
-    r.measured("fig17.1", text, |m, f| {
-        for x in OFFERED {
-            check!(f, "control messages at x = {x}": at_least(delivered(m, "on", x, "tcp"), 0.98));
-        }
+    claim(r, "fig17.1", text).measured(|m, f| {
+        check!(f, for x in OFFERED, "control messages at x = {x}":
+            at_least(delivered(m, "on", x, "tcp"), 0.98));
     });
-    r.measured("fig17.2", "Some burst is still allowed", |m, f| {
+    claim(r, "fig17.2", "Some burst is still allowed").measured(|m, f| {
         let at = at(m, "fig17", "on, x 50");
         for fe in 1..=3 {
             let rate = at.metric(format!("goodput_mbps.redirect{fe}")) / UDP;
@@ -207,7 +204,7 @@ pub(super) fn fig17(r: &mut Recipe) {
         check!(f, "all FEs send to the CE's link, Mbit/s": at_most(all, 101.5));
         show!(f, m, "B_e at x = 50, Mbit/s": at.metric("controller.flow.excess_mbps.mean"));
     });
-    r.measured("fig17.3", "Quiet FEs are not harmed", |m, f| {
+    claim(r, "fig17.3", "Quiet FEs are not harmed").measured(|m, f| {
         for fe in [4, 5] {
             let goodput = at(m, "fig17", "on, x 50").metric(format!("goodput_mbps.redirect{fe}"));
             check!(f, "FE{fe}, redirect messages": at_least(goodput / UDP / 5.0, 0.95));

@@ -1,10 +1,10 @@
 //! Zhuge, Yu, Liu, Wang, "Research on Internal Flow Control Mechanism of ForCES Routers".
 //!
-//! - [`model`]: the equations, and the controller that computes with them
+//! - [`mod@model`]: the equations, and the controller that computes with them
 //! - [`threads`]: Figures 7 to 9, load tests of the transport
 //! - [`attack`]: Figures 11 and 12, disciplines of one channel
 //! - [`elements`]: Figures 14 to 17, flow control of several FEs
-//! - [`text`]: claims without a figure
+//! - [`mod@text`]: claims without a figure
 
 mod attack;
 mod elements;
@@ -18,6 +18,11 @@ use super::measured::Measured;
 use super::query::Point;
 use super::recipe::{Paper, results};
 use crate::load::plan::{Form, Load, Measures};
+use attack::{fig11, fig12};
+use elements::{fig14, fig15, fig16, fig17};
+use model::model;
+use text::text;
+use threads::{fig7, fig8, fig9};
 
 pub(super) fn paper() -> Paper {
     Paper {
@@ -27,22 +32,9 @@ pub(super) fn paper() -> Paper {
         lab: ["40 s", "10 s"], // 30 s are counted
         loads: &LOADS,
         benches: &[],
-        results: results(
-            "forces-flow-control",
-            &[
-                ("model", model::model),
-                ("fig7", threads::fig7),
-                ("fig8", threads::fig8),
-                ("fig9", threads::fig9),
-                ("fig11", attack::fig11),
-                ("fig12", attack::fig12),
-                ("fig14", elements::fig14),
-                ("fig15", elements::fig15),
-                ("fig16", elements::fig16),
-                ("fig17", elements::fig17),
-                ("text", text::text),
-            ],
-        ),
+        results: results![
+            "forces-flow-control": model fig7 fig8 fig9 fig11 fig12 fig14 fig15 fig16 fig17 text
+        ],
     }
 }
 

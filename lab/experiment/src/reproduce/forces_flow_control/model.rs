@@ -11,7 +11,7 @@ use weir_discipline::parts::rate::{RateEstimate, Window};
 use super::{TCP, UDP, at};
 use crate::reproduce::measured::Measured;
 use crate::reproduce::query::series;
-use crate::reproduce::recipe::Recipe;
+use crate::reproduce::recipe::{Recipe, claim};
 use crate::reproduce::verdict::{Findings, check, show, shown};
 
 /// Total rate in bit/s: five FEs on 100 Mbit/s, with 5 Mbit/s of control messages each.
@@ -43,9 +43,8 @@ pub(super) fn model(r: &mut Recipe) {
 
 fn transport(r: &mut Recipe) {
     let text = "The CETML's work is linear in FEs, channels and messages, plus set-up";
-    r.measured("model.1", text, linear);
-    let text = "Threads load the CETML less than processes";
-    r.measured("model.2", text, |m, f| {
+    claim(r, "model.1", text).measured(linear);
+    claim(r, "model.2", "Threads load the CETML less than processes").measured(|m, f| {
         let of = |form| {
             let busy = |n| {
                 at(m, "forms", form)
@@ -65,7 +64,7 @@ fn transport(r: &mut Recipe) {
         f.remark("with one FE both forms are the same program: one process with one thread");
     });
     let text = "Send and receive in separate threads: more resources, more throughput";
-    r.measured("model.3", text, |m, f| {
+    claim(r, "model.3", text).measured(|m, f| {
         for (what, metric) in [("at 2.5 times what one thread carries, events answered in a second, one and two threads", "delivered_per_s"), ("processors in use, one and two threads", "busy_ratio")] {
             let [one, two] = ["one thread", "two threads"].map(|form| at(m, "rates", form).and("per_s", 1000).metric(metric));
             f.less(what, one, two);
@@ -75,7 +74,7 @@ fn transport(r: &mut Recipe) {
 
 fn dppbrb(r: &mut Recipe) {
     let text = "While both queues wait, their shares are p_c and 1 - p_c";
-    r.measured("model.4", text, |m, f| {
+    claim(r, "model.4", text).measured(|m, f| {
         for share in [0.5, 0.65, 0.8, 0.95] {
             let at = at(m, "shares", share.to_string());
             let tcp = at.metric("tcp_goodput_mbps") / TCP;
@@ -86,7 +85,7 @@ fn dppbrb(r: &mut Recipe) {
         f.remark("a unit test has both queues filled at every moment: dppbrb::tests::fixed::both_backlogged_share_by_the_probability");
     });
     let text = "p_c = 0 or 1 shuts one queue out; otherwise the server never idles";
-    r.measured("model.5", text, |m, f| {
+    claim(r, "model.5", text).measured(|m, f| {
         let tcp = at(m, "shares", "0").metric("tcp_goodput_mbps") / TCP;
         check!(f, "p_c = 0, control messages, Mbit/s": at_most(tcp, 0.0));
         let udp = at(m, "shares", "1").metric("udp_goodput_mbps") / UDP;
@@ -96,36 +95,31 @@ fn dppbrb(r: &mut Recipe) {
                 at_least(at(m, "shares", variant).metric("utilisation_ratio.uplink"), 0.999));
         }
     });
-    r.arithmetic(
-        "model.6",
-        "The rate estimator settles on the true rate",
-        settles,
-    );
+    claim(r, "model.6", "The rate estimator settles on the true rate").arithmetic(settles);
     let text = "Dropping by rate alone trims a flow to its bandwidth";
-    r.arithmetic("model.7", text, trims);
+    claim(r, "model.7", text).arithmetic(trims);
     let text = "p_c stays in [1/2, 1], falls by lambda_p at ease, grows under pressure";
-    r.arithmetic("model.8", text, stays);
+    claim(r, "model.8", text).arithmetic(stays);
 }
 
 fn flow_control(r: &mut Recipe) {
     let text = "The committed rate is 15 Mbit/s, B_c 22.5 Mbit";
-    r.arithmetic("model.9", text, |_, f| {
+    claim(r, "model.9", text).arithmetic(|_, f| {
         let rate = committed(TOTAL, &[CONTROL; 5]);
         check!(f, "B_c / T_s, Mbit/s": between(rate / 1e6, [15.0, 15.0]));
         check!(f, "B_c, Mbit": between(rate * 1.5 / 1e6, [22.5, 22.5]));
     });
-    let text = "B_e is about 21.92 Mbit/s at delta = 1 %";
-    r.arithmetic("model.10", text, |_, f| {
+    claim(r, "model.10", "B_e is about 21.92 Mbit/s at delta = 1 %").arithmetic(|_, f| {
         check!(f, "B_e, Mbit/s": between(two_quiet(0.01), [21.91, 21.93]));
     });
-    r.arithmetic("model.11", "delta = 0: no extra burst", |_, f| {
+    claim(r, "model.11", "delta = 0: no extra burst").arithmetic(|_, f| {
         let rate = committed(TOTAL, &[CONTROL; 5]);
         let all = excess(rate, 0.0, &mut [50e6; 5]);
         let text = format!("all FEs clipped: B_e {} Mbit/s", shown(all / 1e6));
         f.is(text, all == rate);
     });
     let text = "A smaller delta: a smaller B_e, less burst, less congestion";
-    r.measured("model.12", text, |m, f| {
+    claim(r, "model.12", text).measured(|m, f| {
         const DELTAS: [f64; 4] = [0.0, 0.001, 0.01, 0.05];
         let level = DELTAS.map(two_quiet);
         // The value is computed, not measured, so any rise counts, however small.
@@ -146,7 +140,7 @@ fn flow_control(r: &mut Recipe) {
         });
     });
     let text = "delta = 0 treats FEs alike, but wastes bandwidth";
-    r.measured("model.13", text, |m, f| {
+    claim(r, "model.13", text).measured(|m, f| {
         let at = |delta| at(m, "delta", "on, x 50").and("delta", delta);
         for pair in [[1, 2], [2, 3], [1, 3]] {
             let [a, b] = pair.map(|fe| at("0").metric(format!("goodput_mbps.redirect{fe}")) / UDP);
@@ -162,7 +156,7 @@ fn flow_control(r: &mut Recipe) {
         );
     });
     let text = "The CE computes anew when the number of FEs changes";
-    r.arithmetic("model.14", text, anew);
+    claim(r, "model.14", text).arithmetic(anew);
 }
 
 /// Equation 4: the CE's work is a sum over FEs and channels of the set-up T_p and of M messages of length L at the

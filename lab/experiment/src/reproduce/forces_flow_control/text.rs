@@ -2,7 +2,7 @@
 
 use super::{UDP, at};
 use crate::reproduce::query::series;
-use crate::reproduce::recipe::Recipe;
+use crate::reproduce::recipe::{Recipe, claim};
 use crate::reproduce::verdict::{check, show};
 use crate::statistics::mean;
 
@@ -18,21 +18,21 @@ pub(super) fn text(r: &mut Recipe) {
     ];
 
     let text = "DPPBRB holds for constant rates and for rates that grow";
-    r.measured("text.1", text, |m, f| {
+    claim(r, "text.1", text).measured(|m, f| {
         for (what, figure) in [("rates that grow", "fig11"), ("constant rates", "fig12")] {
             let at = at(m, figure, "dppbrb").during([2.5, 6.0]);
             f.at_least(what, at.delivered(&["control"]), 0.95);
         }
     });
     let text = "TCP meets the needs of control messages only if it is protected: UDP crowds it out";
-    r.measured("text.2", text, |m, f| {
+    claim(r, "text.2", text).measured(|m, f| {
         let control = |variant| at(m, "text", variant).during([1.0, 6.0]).delivered(&["control"]);
         check!(f, "drop-tail, 4 Mbit/s of control and 12 of redirect messages on 10, control delivered by offered":
             at_most(control("crowded"), 0.5));
         show!(f, m, "under DPPBRB": control("protected"));
     });
     let text = "When control messages ease, redirect messages get the bandwidth back";
-    r.measured("text.3", text, |m, f| {
+    claim(r, "text.3", text).measured(|m, f| {
         let share = |window| at(m, "text", "eases").during(window).curve("udp_mbps", mean) / UDP / 10.0;
         check!(f, "control messages stop at 3 s, redirect messages' share of the link from 3.5 s on":
             at_least(share([3.5, 6.0]), 0.95));
@@ -40,7 +40,7 @@ pub(super) fn text(r: &mut Recipe) {
         show!(f, m, "in the half second after it": share([3.0, 3.5]));
     });
     let text = "Joining small packets into large ones raises the forwarding rate";
-    r.measured("text.4", text, |m, f| {
+    claim(r, "text.4", text).measured(|m, f| {
         let [joined, single] = [1024, 64].map(|bytes| {
             let at = at(m, "joined", "one thread").and("bytes", bytes);
             at.metric("redirected_mbps")
@@ -48,8 +48,7 @@ pub(super) fn text(r: &mut Recipe) {
         check!(f, "payload that arrives at the CE, Mbit/s, packets of 64 B joined up to 1024 B and singly":
             times(joined, single, 1.5));
     });
-    let text = "Attackers cannot cut the CE from its FEs";
-    r.measured("text.5", text, |m, f| {
+    claim(r, "text.5", "Attackers cannot cut the CE from its FEs").measured(|m, f| {
         let of = |metric: &str| at(m, "flood", "one thread").metric(metric);
         check!(f, "associations at the end": between(of("associations"), [5.0, 5.0]));
         check!(f, "associations lost": at_most(of("associations_lost"), 0.0));
@@ -66,7 +65,7 @@ pub(super) fn text(r: &mut Recipe) {
         );
     });
     let text = "(ours) DPPBRB earns its place where a fixed share does not do: control messages need more than it";
-    r.measured("text.6", text, |m, f| {
+    claim(r, "text.6", text).measured(|m, f| {
         let delivered = |discipline: &str, demand| {
             let at = at(m, "demand", format!("{discipline} {demand}")).during([3.0, 10.0]);
             at.delivered(&["control", "more"])

@@ -5,15 +5,13 @@ use crate::report::Line;
 use crate::reproduce::figure::swept;
 use crate::reproduce::measured::Measured;
 use crate::reproduce::query::{Series, pairs, series};
-use crate::reproduce::recipe::{Column, Recipe, TOLERANCE};
+use crate::reproduce::recipe::{Recipe, TOLERANCE, claim, line};
 use crate::reproduce::verdict::{Samples, check, show};
 
 const ONE: &str = "one thread";
 const TWO: &str = "two threads";
 const FORMS: [&str; 2] = [ONE, TWO];
 const CAPACITY: &str = "capacity_per_s";
-
-const COLUMNS: [Column; 1] = [("FETMLs", TOLERANCE, |p, _| p.metric("capacity_fes"))];
 
 pub(super) fn fig7(r: &mut Recipe) {
     r.title = "How many FETMLs a CETML serves";
@@ -24,9 +22,14 @@ pub(super) fn fig7(r: &mut Recipe) {
     ];
     r.loads = &["forces-flow-control/fes", "forces-flow-control/few"];
     for (form, printed) in [(ONE, 11.0), (TWO, 17.0)] {
-        r.line([("form", form.into())], &COLUMNS, [printed], move |m| {
-            at(m, "fes", form)
-        });
+        line(
+            r,
+            [("form", form.into())],
+            &["FETMLs"],
+            [printed],
+            [TOLERANCE],
+        )
+        .ours(move |m| [at(m, "fes", form).metric("capacity_fes")]);
     }
     fn delay(m: &Measured, form: &str, fes: u32) -> Samples {
         at(m, "few", form).and("fes", fes).metric("delay_ms_mean")
@@ -37,17 +40,15 @@ pub(super) fn fig7(r: &mut Recipe) {
             .into()
     });
 
-    r.calibrated("fig7.1", "One thread serves 11 FETMLs", |m, f| {
+    claim(r, "fig7.1", "One thread serves 11 FETMLs").calibrated(|m, f| {
         check!(f, "FETMLs": between(at(m, "fes", ONE).metric("capacity_fes"), [10.0, 12.0]));
     });
-    let text = "Two threads serve 17, about 1.5 times as many";
-    r.calibrated("fig7.2", text, |m, f| {
+    claim(r, "fig7.2", "Two threads serve 17, about 1.5 times as many").calibrated(|m, f| {
         let [one, two] = FORMS.map(|form| at(m, "fes", form).metric("capacity_fes"));
         check!(f, "FETMLs, two threads and one": times(two, one, 1.2));
         f.remark("our CE works as long for an event on each of its two threads, so twice as many is what comes out");
     });
-    let text = "Two threads are better with few FETMLs too";
-    r.measured("fig7.3", text, |m, f| {
+    claim(r, "fig7.3", "Two threads are better with few FETMLs too").measured(|m, f| {
         let [one, two] =
             FORMS.map(|form| series([1, 2, 4], |n| (format!("{n} FETMLs"), delay(m, form, n))));
         check!(f, ", delay, ms, two threads and one": less(two, one));
@@ -85,17 +86,15 @@ pub(super) fn fig8(r: &mut Recipe) {
     let x = "message rate, 400 is what one thread carries";
     r.figure("Loss of messages of 1024 B", x, |m| lines(m, "rates"));
 
-    r.measured("fig8.1", "No loss in either form at low rates", |m, f| {
-        for (form, rate) in pairs(&FORMS, &[100, 200]) {
-            check!(f, "{form}, loss at {rate}": at_most(loss(m, "rates", form, rate), 0.0));
-        }
+    claim(r, "fig8.1", "No loss in either form at low rates").measured(|m, f| {
+        check!(f, for (form, rate) in pairs(&FORMS, &[100, 200]), "{form}, loss at {rate}":
+            at_most(loss(m, "rates", form, rate), 0.0));
     });
-    let text = "Two threads stay lossless 1.5 times further";
-    r.measured("fig8.2", text, |m, f| {
+    claim(r, "fig8.2", "Two threads stay lossless 1.5 times further").measured(|m, f| {
         let [one, two] = FORMS.map(|form| at(m, "lossless", form).metric(CAPACITY));
         check!(f, "rate without loss, two threads and one": times(two, one, 1.2));
     });
-    r.measured("fig8.3", "Beyond that, two threads lose less", |m, f| {
+    claim(r, "fig8.3", "Beyond that, two threads lose less").measured(|m, f| {
         for rate in [600, 1000] {
             let [one, two] = FORMS.map(|form| loss(m, "rates", form, rate).as_shares());
             check!(f, "loss at {rate}, two threads and one": less(two, one));
@@ -119,7 +118,7 @@ pub(super) fn fig9(r: &mut Recipe) {
         series(FORMS, |form| (form, at(m, test, form).metric(CAPACITY)))
     }
 
-    r.measured("fig9.1", "Loss grows with the rate", |m, f| {
+    claim(r, "fig9.1", "Loss grows with the rate").measured(|m, f| {
         for form in FORMS {
             let loss = |rate| loss(m, "rates of 64 B", form, rate).as_shares();
             let steps = series(RATES, |rate| (rate.to_string(), loss(rate)));
@@ -127,7 +126,7 @@ pub(super) fn fig9(r: &mut Recipe) {
         }
     });
     let text = "Small messages are lost earlier, in both forms";
-    r.measured("fig9.2", text, |m, f| {
+    claim(r, "fig9.2", text).measured(|m, f| {
         for form in FORMS {
             let [small, large] = [("lossless of 64 B", 64.0), ("lossless", 1024.0)]
                 .map(|(test, bytes)| at(m, test, form).metric(CAPACITY) * bytes * 8.0 / 1e6);
@@ -137,7 +136,7 @@ pub(super) fn fig9(r: &mut Recipe) {
         show!(f, m, "1024 B": capacity(m, "lossless"));
     });
     let text = "Two threads are better with small messages too";
-    r.measured("fig9.3", text, |m, f| {
+    claim(r, "fig9.3", text).measured(|m, f| {
         let [one, two] = FORMS.map(|form| at(m, "lossless of 64 B", form).metric(CAPACITY));
         check!(f, "rate without loss, one thread and two": less(one, two));
     });

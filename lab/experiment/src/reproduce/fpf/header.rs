@@ -5,7 +5,7 @@ use super::internet::graph;
 use crate::reproduce::figure::swept;
 use crate::reproduce::measured::Measured;
 use crate::reproduce::query::{Series, series};
-use crate::reproduce::recipe::Recipe;
+use crate::reproduce::recipe::{Recipe, claim, names};
 use crate::reproduce::verdict::{Findings, Samples, check, show};
 use crate::scale::header::Header;
 
@@ -13,13 +13,8 @@ use crate::scale::header::Header;
 const LONGEST: u32 = 20;
 
 /// Kinds of lists of hops; the last three are also counted with the outer IPv6 header.
-const KINDS: [&str; 6] = [
-    "FPF, 1-byte LIDs",
-    "FPF, 2-byte LIDs",
-    "SR-MPLS",
-    "SRv6",
-    "SRv6, NEXT-C-SID",
-    "SRv6, REPLACE-C-SID",
+const KINDS: [&str; 6] = names![
+    "FPF, 1-byte LIDs" "FPF, 2-byte LIDs" "SR-MPLS" "SRv6" "SRv6, NEXT-C-SID" "SRv6, REPLACE-C-SID"
 ];
 
 fn size(m: &Measured, kind: &str, hops: u32, metric: &str) -> Samples {
@@ -57,7 +52,7 @@ pub(super) fn header(r: &mut Recipe) {
         KINDS.map(line).into()
     });
 
-    r.measured("header.1", "Most headers are under 10 bytes", |m, f| {
+    claim(r, "header.1", "Most headers are under 10 bytes").measured(|m, f| {
         check!(f, "bytes with 7 LIDs of one byte": at_most(2.0 + 7.0 * 1.0, 9.0));
         let share = graph(m).metric("header_within_share_ratio.9");
         check!(f, "share of headers of at most 9 bytes": at_least(share, 0.95));
@@ -74,18 +69,18 @@ pub(super) fn header(r: &mut Recipe) {
              byte, not 99 % of the domains on paths",
         );
     });
-    r.arithmetic("header.2", "Worst header 42 bytes", |_, f| {
+    claim(r, "header.2", "Worst header 42 bytes").arithmetic(|_, f| {
         let bytes = Header::Fpf(2).bytes(LONGEST);
         check!(f, "{LONGEST} LIDs of 2 B: {bytes} B (paper 42)": is(bytes == 42));
         let vector = 2 * LONGEST;
         check!(f, "Length of the vector: {vector} (one byte holds 255)":
             is(vector <= u8::MAX.into()));
     });
-    r.arithmetic("header.3", "That is like IPv6", |_, f| {
+    claim(r, "header.3", "That is like IPv6").arithmetic(|_, f| {
         check!(f, "42 bytes to the 40 of IPv6": between(42.0 / 40.0, [1.0, 1.05]));
         check!(f, "bytes more than IPv6": above(42.0 - 40.0, 0.0));
     });
-    r.measured("header.4", "LID size may differ between domains", |m, f| {
+    claim(r, "header.4", "LID size may differ between domains").measured(|m, f| {
         let whats = [
             "paths on which every FE found its LID",
             "paths that were not followed",
@@ -94,21 +89,17 @@ pub(super) fn header(r: &mut Recipe) {
         f.remark("1 to 20 random domains, every other one with LIDs of two bytes");
     });
     let text = "Index > Length drops, = Length strips, else look-up by (interface, LID)";
-    r.measured("header.5", text, |m, f| {
+    claim(r, "header.5", text).measured(|m, f| {
         let whats = ["headers decided as section III.A says", "headers that were not"];
         all_right(m, f, "headers", whats);
         f.remark("whole ones, cut off ones and wrong ones; rules of two interfaces, LIDs of one and of two bytes");
     });
     let text = "Local, variable LIDs are smaller than 32-bit segments";
-    r.arithmetic("header.6", text, smaller_than_segments);
-    r.arithmetic(
-        "header.7",
-        "60 s at 1518 B is at least 4.8e6 frames",
-        |_, f| {
-            let frames = 60.0 * 1e9 / (8.0 * (1518.0 + 20.0));
-            check!(f, "frames of 1518 B in 60 s on 1 Gbit/s": at_least(frames, 4.8e6));
-        },
-    );
+    claim(r, "header.6", text).arithmetic(smaller_than_segments);
+    claim(r, "header.7", "60 s at 1518 B is at least 4.8e6 frames").arithmetic(|_, f| {
+        let frames = 60.0 * 1e9 / (8.0 * (1518.0 + 20.0));
+        check!(f, "frames of 1518 B in 60 s on 1 Gbit/s": at_least(frames, 4.8e6));
+    });
 }
 
 fn smaller_than_segments(m: &Measured, f: &mut Findings) {

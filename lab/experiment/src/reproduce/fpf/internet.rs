@@ -3,7 +3,7 @@
 use crate::reproduce::figure::swept;
 use crate::reproduce::measured::Measured;
 use crate::reproduce::query::Point;
-use crate::reproduce::recipe::{Column, Place, Recipe, TOLERANCE};
+use crate::reproduce::recipe::{Recipe, TOLERANCE, claim, line};
 use crate::reproduce::verdict::{check, show};
 use crate::scale::header::{lid_bytes, lids};
 
@@ -14,12 +14,6 @@ const DOMAINS: f64 = 36_878.0;
 pub(super) fn graph(m: &Measured) -> Point<'_> {
     m.at("fpf/internet", "graph")
 }
-
-fn word<'a>(place: &'a Place, key: &str) -> &'a str {
-    place[key].as_str().unwrap_or_default()
-}
-
-const COLUMNS_8: [Column; 1] = [("value", 0.05, |p, line| p.metric(word(line, "metric")))];
 
 pub(super) fn fig8(r: &mut Recipe) {
     r.title = "Length of the paths between domains";
@@ -37,7 +31,7 @@ pub(super) fn fig8(r: &mut Recipe) {
         ("greatest length in domains", "length_domains_max", 20.0),
     ] {
         let place = [("of", name.into()), ("metric", metric.into())];
-        r.line(place, &COLUMNS_8, [printed], graph);
+        line(r, place, &["value"], [printed], [0.05]).ours(move |m| [graph(m).metric(metric)]);
     }
     r.figure("Share of paths", "domains on the path", |m| {
         let share = |n: u32| (n, graph(m).metric(format!("length_share_ratio.{n}")));
@@ -48,26 +42,25 @@ pub(super) fn fig8(r: &mut Recipe) {
         vec![swept("ours, LID sizes by formula (1)", (5..=24).map(share))]
     });
 
-    let text = "Over 1.3e9 paths among 36,878 domains";
-    r.arithmetic("fig8.1", text, |m, f| {
+    claim(r, "fig8.1", "Over 1.3e9 paths among 36,878 domains").arithmetic(|m, f| {
         check!(f, "ordered pairs of 36,878 domains": above(DOMAINS * (DOMAINS - 1.0), 1.3e9));
         show!(f, m, "paths of our graph": graph(m).metric("paths"));
         show!(f, m, "its domains": graph(m).metric("domains"));
         show!(f, m, "share of its pairs that are connected":
             graph(m).metric("connected_share_ratio"));
     });
-    r.measured("fig8.2", "99 % of paths cross under 7 domains", |m, f| {
+    claim(r, "fig8.2", "99 % of paths cross under 7 domains").measured(|m, f| {
         let within = |n| graph(m).metric(format!("length_within_share_ratio.{n}"));
         check!(f, "share of paths with at most 7 domains": at_least(within(7), 0.99));
         show!(f, m, "less than 7 domains": within(6));
     });
-    r.measured("fig8.3", "Mean length 4.88", |m, f| {
+    claim(r, "fig8.3", "Mean length 4.88").measured(|m, f| {
         let bounds = [0.95 * 4.88, 1.05 * 4.88];
         check!(f, "mean length in domains":
             between(graph(m).metric("length_domains_mean"), bounds));
         show!(f, m, "links of the mean path": graph(m).metric("length_hops_mean"));
     });
-    r.measured("fig8.4", "Longest path 20", |m, f| {
+    claim(r, "fig8.4", "Longest path 20").measured(|m, f| {
         let longest = graph(m).metric("length_domains_max");
         check!(f, "greatest length in domains": between(longest, [20.0, 20.0]));
         f.remark("it depends on the longest chain of a few domains in the graph, and ours is not the graph of the paper");
@@ -82,18 +75,6 @@ const TABLE_2: [(&str, u32, u64, u32); 5] = [
     ("p99_99", 2000, 8000, 2),
     ("p100", 2972, 11_888, 2),
 ];
-const COLUMNS_2: [Column; 3] = [
-    ("degree", TOLERANCE, |p, line| {
-        p.metric(format!("degree.{}", word(line, "p")))
-    }),
-    ("LIDs", TOLERANCE, |p, line| {
-        p.metric(format!("lids.{}", word(line, "p")))
-    }),
-    ("bytes", TOLERANCE, |p, line| {
-        p.metric(format!("lid_bytes.{}", word(line, "p")))
-    }),
-];
-
 pub(super) fn table2(r: &mut Recipe) {
     r.title = "Degrees of domains, and the size of LIDs";
     r.notes = &[
@@ -102,22 +83,25 @@ pub(super) fn table2(r: &mut Recipe) {
     r.benches = &["fpf/internet"];
     for (p, degree, lids, bytes) in TABLE_2 {
         let printed = [degree.into(), lids as f64, bytes.into()];
-        r.line([("p", p.into())], &COLUMNS_2, printed, graph);
+        let columns = ["degree", "LIDs", "bytes"];
+        line(r, [("p", p.into())], &columns, printed, [TOLERANCE; 3]).ours(move |m| {
+            ["degree", "lids", "lid_bytes"].map(|name| graph(m).metric(format!("{name}.{p}")))
+        });
     }
 
-    r.arithmetic("table2.1", "LIDs needed = 4 x degree", |_, f| {
+    claim(r, "table2.1", "LIDs needed = 4 x degree").arithmetic(|_, f| {
         for (_, degree, printed, _) in TABLE_2 {
             let ours = lids(degree);
             check!(f, "degree {degree}: {ours} LIDs (paper {printed})": is(ours == printed));
         }
     });
-    r.arithmetic("table2.2", "LID bytes by formula (1)", |_, f| {
+    claim(r, "table2.2", "LID bytes by formula (1)").arithmetic(|_, f| {
         for (_, degree, lids, printed) in TABLE_2 {
             let bytes = lid_bytes(degree);
             check!(f, "{lids} LIDs: {bytes} B (paper {printed})": is(bytes == printed));
         }
     });
-    r.measured("table2.3", "99 % of domains need one byte", |m, f| {
+    claim(r, "table2.3", "99 % of domains need one byte").measured(|m, f| {
         let degrees = (1..).take_while(|degree| lid_bytes(*degree) == 1);
         let greatest = degrees.last().unwrap_or_default();
         let [_, (_, at_99, ..), ..] = TABLE_2;
@@ -126,7 +110,7 @@ pub(super) fn table2(r: &mut Recipe) {
         let share = graph(m).metric("one_byte_share_ratio");
         check!(f, "share of the domains of our graph": at_least(share, 0.99));
     });
-    r.arithmetic("table2.4", "Domain counts at the percentiles", |_, f| {
+    claim(r, "table2.4", "Domain counts at the percentiles").arithmetic(|_, f| {
         for (percent, printed) in [
             (90.0, 33190.0),
             (99.0, 36509.0),

@@ -3,8 +3,8 @@
 //! - [`paths`]: Figure 1
 //! - [`speed`]: Figures 4, 6 and 7
 //! - [`internet`]: Figure 8 and Table II
-//! - [`header`]: headers
-//! - [`text`]: claims without a figure
+//! - [`mod@header`]: sizes of headers
+//! - [`mod@text`]: claims without a figure
 
 mod header;
 mod internet;
@@ -16,6 +16,11 @@ use super::bench::Measures;
 use super::measured::Measured;
 use super::query::Point;
 use super::recipe::{Paper, results};
+use header::header;
+use internet::{fig8, table2};
+use paths::fig1;
+use speed::{fig4, fig6, fig7};
+use text::text;
 
 pub(super) fn paper() -> Paper {
     Paper {
@@ -41,19 +46,7 @@ pub(super) fn paper() -> Paper {
             ("fpf/headers", Measures::Headers),
             ("fpf/table", Measures::Table),
         ],
-        results: results(
-            "fpf",
-            &[
-                ("fig1", paths::fig1),
-                ("fig4", speed::fig4),
-                ("fig6", speed::fig6),
-                ("fig7", speed::fig7),
-                ("fig8", internet::fig8),
-                ("table2", internet::table2),
-                ("header", header::header),
-                ("text", text::text),
-            ],
-        ),
+        results: results!["fpf": fig1 fig4 fig6 fig7 fig8 table2 header text],
     }
 }
 

@@ -4,7 +4,7 @@ use super::at;
 use crate::options::Habitat;
 use crate::reproduce::measured::Measured;
 use crate::reproduce::query::pairs;
-use crate::reproduce::recipe::Recipe;
+use crate::reproduce::recipe::{Recipe, claim};
 use crate::reproduce::verdict::{Samples, check};
 
 /// Packets that were sent over a link.
@@ -30,8 +30,7 @@ pub(super) fn fig1(r: &mut Recipe) {
 }
 
 fn forwarding(r: &mut Recipe) {
-    let text = "The LID vector sets a path other than IP's";
-    r.measured("fig1.1", text, |m, f| {
+    claim(r, "fig1.1", "The LID vector sets a path other than IP's").measured(|m, f| {
         for (what, variant, link) in [
             ("with the vector, share on C-B", "fpf", "c_b"),
             ("inside B", "fpf", "b_b"),
@@ -43,16 +42,15 @@ fn forwarding(r: &mut Recipe) {
             f.between(what, share.as_shares(), [1.0, 1.0]);
         }
         let both = [("with the vector", "fpf"), ("by routes", "ip")];
-        for (what, variant) in both {
-            check!(f, "packets that leave C, {what}": at_least(leave(m, variant), 7000.0));
-        }
+        check!(f, for (what, variant) in both, "packets that leave C, {what}":
+            at_least(leave(m, variant), 7000.0));
         for (what, variant) in both {
             let lost = at(m, "figure-1", variant).metric("lost_packets");
             check!(f, "lost packets, {what}": at_most(lost, 0.0));
         }
     });
     let text = "Both FEs in a domain use the same LID; Index moves only at the border";
-    r.measured("fig1.2", text, |m, f| {
+    claim(r, "fig1.2", text).measured(|m, f| {
         let at = at(m, "conformance", "figure 1");
         for (fe, index) in [(1, 0.0), (2, 1.0), (3, 1.0), (4, 2.0)] {
             check!(f, "Index at FE {fe}": between(at.metric(format!("index.{fe}")), [index; 2]));
@@ -60,7 +58,7 @@ fn forwarding(r: &mut Recipe) {
         check!(f, "both FEs of domain B use the same LID": at_least(at.metric("same_lid"), 1.0));
     });
     let text = "Last FE strips the header and delivers the original";
-    r.measured("fig1.3", text, |m, f| {
+    claim(r, "fig1.3", text).measured(|m, f| {
         let at = at(m, "conformance", "figure 1");
         check!(f, "delivered byte for byte, as a frame to the host":
             at_least(at.metric("original"), 1.0));
@@ -68,7 +66,7 @@ fn forwarding(r: &mut Recipe) {
             at_least(at.metric("routed"), 1.0));
     });
     let text = "Re-routing needs only a new vector at the edge";
-    r.measured("fig1.4", text, |m, f| {
+    claim(r, "fig1.4", text).measured(|m, f| {
         let at = at(m, "figure-1", "change");
         check!(f, "changes of forwarding tables": at_most(at.metric("fpf_table_changes"), 0.0));
         check!(f, "lost packets": at_most(at.metric("lost_packets"), 0.0));
@@ -84,14 +82,14 @@ fn forwarding(r: &mut Recipe) {
 }
 
 fn several_paths(r: &mut Recipe) {
-    r.measured("fig1.5", "One flow aggregate over several paths", |m, f| {
+    claim(r, "fig1.5", "One flow aggregate over several paths").measured(|m, f| {
         for (variant, what) in [("packets", "by packet"), ("flows", "by flow")] {
             let share = sent(m, variant, "c_b") / leave(m, variant);
             check!(f, "share on the first path, {what}": between(share.as_shares(), [0.73, 0.77]));
         }
         f.remark("weights 3:1; one flow by packet, and 4000 flows by flow");
     });
-    r.measured("fig1.6", "Multicast by per-leaf vectors", |m, f| {
+    claim(r, "fig1.6", "Multicast by per-leaf vectors").measured(|m, f| {
         let copies = |leaves: u32, which: &str| {
             let at = at(m, "conformance", "multicast").and("leaves", leaves);
             at.metric(format!("copies_{which}"))
@@ -100,9 +98,8 @@ fn several_paths(r: &mut Recipe) {
             check!(f, "{leaves} leaves, {name} copies of a leaf":
                 between(copies(leaves, which), [1.0, 1.0]));
         }
-        for leaves in [2, 8] {
-            check!(f, "{leaves} leaves, other copies": at_most(copies(leaves, "other"), 0.0));
-        }
+        check!(f, for leaves in [2, 8], "{leaves} leaves, other copies":
+            at_most(copies(leaves, "other"), 0.0));
         for (leaves, variants) in [(2, ["2, tree", "2, edge"]), (8, ["8, tree", "8, edge"])] {
             for leaf in 1..=leaves {
                 for variant in variants {

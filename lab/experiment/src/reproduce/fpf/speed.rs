@@ -6,7 +6,7 @@ use super::{
 use crate::reproduce::figure::swept;
 use crate::reproduce::measured::Measured;
 use crate::reproduce::query::{Point, Series, extremes, pairs, series};
-use crate::reproduce::recipe::Recipe;
+use crate::reproduce::recipe::{Recipe, claim};
 use crate::reproduce::verdict::{Findings, Samples, check, show};
 
 /// Maximum half of a 95 % interval, as a share of the mean.
@@ -65,7 +65,7 @@ pub(super) fn fig4(r: &mut Recipe) {
         },
     );
 
-    r.measured("fig4.1", "FPF beats IPv6 below 256 B", |m, f| {
+    claim(r, "fig4.1", "FPF beats IPv6 below 256 B").measured(|m, f| {
         let small = &FRAME_BYTES[..4];
         let [fpf, ipv6] =
             ["FPF", "IPv6"].map(|engine| by_bytes(small, |x| core(m, engine, x).metric(FPS)));
@@ -75,7 +75,7 @@ pub(super) fn fig4(r: &mut Recipe) {
         show!(f, m, "FPF to IPv6 with 10,000 routes": by_bytes(small, |x| gain(m, ROUTES, x)));
         f.remark("processor-bound; decided against the router with one route, the cheapest one");
     });
-    r.measured("fig4.2", "From 256 B both run at line rate", |m, f| {
+    claim(r, "fig4.2", "From 256 B both run at line rate").measured(|m, f| {
         at_line_rate(m, f, |m| {
             let points = pairs(&FRAME_BYTES[4..], &["FPF", "IPv6"]).into_iter();
             let point = |(bytes, engine)| {
@@ -87,25 +87,25 @@ pub(super) fn fig4(r: &mut Recipe) {
             points.map(point).collect()
         });
     });
-    r.measured("fig4.3", "CPU-bound: up to twice IPv6", |m, f| {
+    claim(r, "fig4.3", "CPU-bound: up to twice IPv6").measured(|m, f| {
         let [greatest, _] = extremes(FRAME_BYTES.map(|bytes| gain(m, "IPv6", bytes)));
         check!(f, "greatest ratio to IPv6 with one route": at_least(greatest, 1.05));
         for (name, other) in [("one route", "IPv6"), ("10,000 routes", ROUTES)] {
             show!(f, m, "FPF to IPv6 with {name}": by_bytes(&FRAME_BYTES, |x| gain(m, other, x)));
         }
     });
-    r.measured("fig4.4", "Interface-bound: comparable", |m, f| {
+    claim(r, "fig4.4", "Interface-bound: comparable").measured(|m, f| {
         let gain = by_bytes(&FRAME_BYTES[4..], |x| gain_on_wire(m, x));
         check!(f, ", throughput through interfaces, FPF to IPv6": between(gain, [0.98, 1.02]));
     });
     let text = "The gain comes from small constant-size look-up";
-    r.measured("fig4.5", text, |m, f| {
+    claim(r, "fig4.5", text).measured(|m, f| {
         let at = at(m, "look-up", "look-up");
         check!(f, "look-up in ns, LID among 256 to longest prefix among 10,000":
             less(at.metric("lid_ns"), at.metric("ipv6_ns")));
         f.remark("alone, 65,536 independent ones after each other");
     });
-    r.measured("fig4.6", "Measurements repeat within 2 %", |m, f| {
+    claim(r, "fig4.6", "Measurements repeat within 2 %").measured(|m, f| {
         for (engine, bytes) in pairs(&["FPF", "IPv6"], &FRAME_BYTES) {
             let summary = core(m, engine, bytes).metric(FPS).summary();
             let spread = summary.and_then(|s| Some(s.ci95? / s.mean));
@@ -143,12 +143,12 @@ pub(super) fn fig6(r: &mut Recipe) {
     );
 
     let text = "Encapsulation falls slightly with the flow count";
-    r.measured("fig6.1", text, |m, f| {
+    claim(r, "fig6.1", text).measured(|m, f| {
         let [few, many] = [1000, 16_000].map(|flows| edge(m, "edge", flows, 78).metric(FPS));
         check!(f, "78 B, frames per second, 16K flows to 1K": not_more(&many, &few));
         check!(f, "78 B, frames per second, 16K flows to 1K": times(many, few, 0.8));
     });
-    r.measured("fig6.2", "Only frames below 384 B are touched", |m, f| {
+    claim(r, "fig6.2", "Only frames below 384 B are touched").measured(|m, f| {
         at_line_rate(m, f, |m| {
             let points = pairs(&[384, 512, 1024], &[1000, 16_000]).into_iter();
             let name = |bytes, flows| format!("{flows} flows, {bytes} B");
@@ -156,7 +156,7 @@ pub(super) fn fig6(r: &mut Recipe) {
             points.map(point).collect()
         });
     });
-    r.measured("fig6.3", "The loss is look-up time", |m, f| {
+    claim(r, "fig6.3", "The loss is look-up time").measured(|m, f| {
         let ns = |flows, metric| {
             at(m, "encapsulation", "edge")
                 .and("flows", flows)
@@ -175,8 +175,7 @@ pub(super) fn fig6(r: &mut Recipe) {
             });
         }
     });
-    let text = "16K bounds the 64 kb/s calls on 1 Gb/s";
-    r.arithmetic("fig6.4", text, |_, f| {
+    claim(r, "fig6.4", "16K bounds the 64 kb/s calls on 1 Gb/s").arithmetic(|_, f| {
         check!(f, "calls of 64 kbit/s on 1 Gbit/s": at_most(1e9 / 64e3, 16_000.0));
     });
 }
@@ -194,15 +193,14 @@ pub(super) fn fig7(r: &mut Recipe) {
     }
     const FLOWS: [u32; 4] = [10, 100, 1000, 10_000];
 
-    let text = "Small packets cost the classifier more";
-    r.measured("fig7.1", text, |m, f| {
+    claim(r, "fig7.1", "Small packets cost the classifier more").measured(|m, f| {
         for n in FLOWS {
             let [small, large] = [128, 1518].map(|bytes| at(m, n, bytes).metric("ratio"));
             check!(f, "{n} flows, T0/T1 at 128 B less that at 1518 B":
                 at_most((small - large).as_shares(), 0.0));
         }
     });
-    r.measured("fig7.2", "Level up to 1K flows", |m, f| {
+    claim(r, "fig7.2", "Level up to 1K flows").measured(|m, f| {
         for bytes in [128, 1518] {
             let [greatest, least] =
                 extremes([10, 100, 1000].map(|n| at(m, n, bytes).metric("ratio")));
@@ -210,14 +208,14 @@ pub(super) fn fig7(r: &mut Recipe) {
                 at_most(greatest / least, 1.1));
         }
     });
-    r.measured("fig7.3", "About half at 10K", |m, f| {
+    claim(r, "fig7.3", "About half at 10K").measured(|m, f| {
         for bytes in [128, 1518] {
             let ratio = at(m, 10_000, bytes).metric("ratio");
             check!(f, "{bytes} B, T0/T1": between(ratio.as_shares(), [0.35, 0.65]));
         }
         f.remark("the paper's packets are of 128 and of 1518 B (R23: it prints 1528); a faster classifier would be above the range");
     });
-    r.measured("fig7.4", "Repeats within 18 %", |m, f| {
+    claim(r, "fig7.4", "Repeats within 18 %").measured(|m, f| {
         for (bytes, n) in pairs(&[128, 1518], &FLOWS) {
             check!(f, "{n} flows, {bytes} B, half of the range of the rounds to their median":
                 at_most(at(m, n, bytes).metric("spread"), 0.18));

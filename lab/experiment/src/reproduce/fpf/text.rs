@@ -2,7 +2,7 @@
 
 use super::{FPS, FRAME_BYTES, IN_MEMORY, OF_LINK, OF_LINK_OFFERED, ROUTES, at, core};
 use crate::reproduce::query::{pairs, series};
-use crate::reproduce::recipe::Recipe;
+use crate::reproduce::recipe::{Recipe, claim};
 use crate::reproduce::verdict::{check, show};
 
 pub(super) fn text(r: &mut Recipe) {
@@ -23,8 +23,7 @@ pub(super) fn text(r: &mut Recipe) {
 }
 
 fn core_fe(r: &mut Recipe) {
-    let text = "FPF node slightly faster than IPv6 overall";
-    r.measured("text.1", text, |m, f| {
+    claim(r, "text.1", "FPF node slightly faster than IPv6 overall").measured(|m, f| {
         for router in ["IPv6", ROUTES] {
             let ratio = |bytes| {
                 let [fpf, ipv6] = ["FPF", router].map(|engine| core(m, engine, bytes).metric(FPS));
@@ -37,14 +36,14 @@ fn core_fe(r: &mut Recipe) {
         }
     });
     let text = "Core cost does not depend on the number of flows";
-    r.measured("text.2", text, |m, f| {
+    claim(r, "text.2", text).measured(|m, f| {
         let [one, many] = [1, 16_000].map(|flows| {
             let at = at(m, "flows", "FPF").and("flows", flows);
             at.and("bytes", 78).metric("ns")
         });
         check!(f, "ns for a frame, 16K flows to one": at_most(many / one, 1.1));
     });
-    r.measured("text.3", "Core table holds neighbours only", |m, f| {
+    claim(r, "text.3", "Core table holds neighbours only").measured(|m, f| {
         let of = |paths: u32, metric| at(m, "table", "core FE").and("paths", paths).metric(metric);
         for paths in [1000, 100_000] {
             check!(f, "rows of the core FE with {paths} paths less those with 10":
@@ -58,7 +57,7 @@ fn core_fe(r: &mut Recipe) {
 
 fn edge_fe(r: &mut Recipe) {
     let text = "A plain edge FE handles over a thousand active flows";
-    r.measured("text.4", text, |m, f| {
+    claim(r, "text.4", text).measured(|m, f| {
         for bytes in [384, 512, 1024] {
             let at = at(m, "edge", "classifier on").and("flows", 1000);
             let share = at.and("bytes", bytes).metric(OF_LINK);
@@ -70,8 +69,7 @@ fn edge_fe(r: &mut Recipe) {
              and its thread is another one",
         );
     });
-    let text = "Edge work exceeds core and edge-IP work";
-    r.measured("text.5", text, |m, f| {
+    claim(r, "text.5", "Edge work exceeds core and edge-IP work").measured(|m, f| {
         for (name, engine, flows) in [
             ("IPv6", "IPv6", 1000),
             (ROUTES, ROUTES, 16_000),
@@ -83,7 +81,7 @@ fn edge_fe(r: &mut Recipe) {
         }
     });
     let text = "Engine reaches the 12.8 Gb/s bus limit, small loss only under 128 B";
-    r.measured("text.6", text, |m, f| {
+    claim(r, "text.6", text).measured(|m, f| {
         let bus = |bytes: &u32| (format!("{bytes} B"), core(m, "FPF", *bytes).metric("bus_share_ratio"));
         check!(f, ", share of 12.8 Gbit/s": at_least(series(&FRAME_BYTES[2..], bus), 0.99));
         for (what, metric) in [("through interfaces, throughput to 1 Gbit/s, which the source offers at most", OF_LINK), ("the source's rate to it", OF_LINK_OFFERED)] {
@@ -104,8 +102,7 @@ fn edge_fe(r: &mut Recipe) {
 }
 
 fn networks(r: &mut Recipe) {
-    let text = "Several link kinds and IPv4, IPv6 coexist";
-    r.measured("text.7", text, |m, f| {
+    claim(r, "text.7", "Several link kinds and IPv4, IPv6 coexist").measured(|m, f| {
         let of = |metric: &str| at(m, "media", "mixed").metric(metric);
         let sent = |link| of(&format!("packets_sent.{link}"));
         let with_header = |traffic| of(&format!("fpf_encapsulated_packets.{traffic}"));
@@ -113,16 +110,15 @@ fn networks(r: &mut Recipe) {
         for (what, packets) in [("over the tunnel, less those with a header", sent("b_a") - with_header("fpf4") - with_header("fpf6")), ("over the VLAN, less those over the plain link", sent("b_b") - sent("c_b")), ("D-A less C-D", sent("d_a") - sent("c_d"))] {
             check!(f, "packets {what}": between(packets, [0.0, 0.0]));
         }
-        for traffic in ["fpf4", "fpf6"] {
-            check!(f, "packets of {traffic} with a header": at_least(with_header(traffic), 1500.0));
-        }
+        check!(f, for traffic in ["fpf4", "fpf6"], "packets of {traffic} with a header":
+            at_least(with_header(traffic), 1500.0));
         show!(f, m, "packets with a header":
             series(["fpf4", "fpf6"], |traffic| (traffic, with_header(traffic))));
         show!(f, m, "packets by their routes": sent("c_d"));
         f.remark("scenarios/fpf/mixed.toml on real routers: a plain link, a VLAN and a GRE tunnel one after another");
     });
     let text = "First packet of a new flow still goes by standard routing";
-    r.measured("text.8", text, |m, f| {
+    claim(r, "text.8", text).measured(|m, f| {
         let set_up = at(m, "implicit", "set-up");
         check!(f, "packets lost while 1000 flows are classified":
             between(set_up.metric("lost"), [0.0, 0.0]));

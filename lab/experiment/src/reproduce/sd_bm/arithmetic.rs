@@ -1,7 +1,7 @@
 //! Table I and Figure 5: the calculated holding time of packets.
 
 use super::THRESHOLDS;
-use crate::reproduce::recipe::Recipe;
+use crate::reproduce::recipe::{Recipe, claim};
 use crate::reproduce::verdict::check;
 
 /// The rate of all links of the paper, and the size of its packets.
@@ -52,13 +52,13 @@ pub(super) fn table1(r: &mut Recipe) {
          threshold, a packet takes 0.8 ms.",
     ];
 
-    r.arithmetic("table1.1", "Likeliest number of holds is L/2", |_, f| {
+    claim(r, "table1.1", "Likeliest number of holds is L/2").arithmetic(|_, f| {
         for (l, printed) in with([10, 15, 20, 25]) {
             let m = likeliest(l);
             check!(f, "L = {l}: m* = {m} (paper {printed})": is(m == printed));
         }
     });
-    r.arithmetic("table1.2", "Printed B*", |_, f| {
+    claim(r, "table1.2", "Printed B*").arithmetic(|_, f| {
         for (l, printed) in with([0.176, 0.135, 0.125, 0.108]) {
             let (b, below) = (ways(l, likeliest(l)), l / 2 - 1);
             let near = format!("C(L, {below}) / 2^L = {:.4}", ways(l, below));
@@ -66,22 +66,21 @@ pub(super) fn table1(r: &mut Recipe) {
                 is((b - printed).abs() < 0.001));
         }
     });
-    r.arithmetic("table1.3", "Hold delay 8, 12, 16, 20 ms", |_, f| {
+    claim(r, "table1.3", "Hold delay 8, 12, 16, 20 ms").arithmetic(|_, f| {
         for (l, printed) in with([8.0, 12.0, 16.0, 20.0]) {
             let delay = ms(f64::from(likeliest(l)), LINK_BPS);
             check!(f, "L = {l}: {delay:.1} ms (paper {printed})":
                 is((delay - printed).abs() < 1e-9));
         }
     });
-    let text = "Greatest total delay 24, 36, 48, 60 ms";
-    r.arithmetic("table1.4", text, |_, f| {
+    claim(r, "table1.4", "Greatest total delay 24, 36, 48, 60 ms").arithmetic(|_, f| {
         for (l, printed) in with([24.0, 36.0, 48.0, 60.0]) {
             let delay = greatest_delay(l, LINK_BPS);
             check!(f, "L = {l}: {delay:.1} ms (paper {printed})":
                 is((delay - printed).abs() < 1e-9));
         }
     });
-    r.arithmetic("table1.5", "p* = A* x B* is a likelihood of m*", |_, f| {
+    claim(r, "table1.5", "p* = A* x B* is a likelihood of m*").arithmetic(|_, f| {
         for l in THRESHOLDS {
             let m = l / 2;
             let steps = || (0..=1000).map(|n| f64::from(n) / 1000.0);
@@ -96,8 +95,7 @@ pub(super) fn table1(r: &mut Recipe) {
              where it is B* itself (C(L, m) / 2^L): the printed p* is right for another reason, where B* is",
         );
     });
-    let text = "At gigabit links the delay is far smaller";
-    r.arithmetic("table1.6", text, |_, f| {
+    claim(r, "table1.6", "At gigabit links the delay is far smaller").arithmetic(|_, f| {
         for (l, known) in with([0.24, 0.36, 0.48, 0.60]) {
             let delay = greatest_delay(l, 1e9);
             check!(f, "L = {l}: {delay:.2} ms": is((delay - known).abs() < 1e-9));
@@ -109,8 +107,7 @@ pub(super) fn fig5(r: &mut Recipe) {
     r.title = "The two factors of the likelihood of holds";
     r.notes = &["Arithmetic only; A over p from 0.501 to 0.999 in steps of 0.001, and every m."];
 
-    let text = "A(p) is bounded by p^L above one half";
-    r.arithmetic("fig5.1", text, |_, f| {
+    claim(r, "fig5.1", "A(p) is bounded by p^L above one half").arithmetic(|_, f| {
         for l in THRESHOLDS {
             let excess = |n: u32| {
                 let p = f64::from(n) / 1000.0;
@@ -121,14 +118,14 @@ pub(super) fn fig5(r: &mut Recipe) {
         }
     });
     let text = "A grows fast only beyond .9 (below .1) and peaks at 1";
-    r.arithmetic("fig5.2", text, |_, f| {
+    claim(r, "fig5.2", text).arithmetic(|_, f| {
         for l in THRESHOLDS {
             let [at, other, end] = [0.9, 0.1, 1.0].map(|p| envelope(p, l));
             check!(f, "L = {l}: {at:.4} at 0.9, {other:.4} at 0.1, {end} at 1":
                 is(at <= 0.15 && other <= 0.15 && end == 1.0));
         }
     });
-    r.arithmetic("fig5.3", "C(L,m) peaks at L/2", |_, f| {
+    claim(r, "fig5.3", "C(L,m) peaks at L/2").arithmetic(|_, f| {
         for l in THRESHOLDS {
             let rises = (0..l / 2).all(|m| ways(l, m) < ways(l, m + 1));
             let even = (0..=l).all(|m| (ways(l, m) / ways(l, l - m) - 1.0).abs() < 1e-9);

@@ -1,8 +1,8 @@
 //! Where packets are lost.
 
 use super::{INGRESSES, THRESHOLDS, by_threshold, loaded, tables};
-use crate::reproduce::query::{Point, extremes, pairs, series};
-use crate::reproduce::recipe::Recipe;
+use crate::reproduce::query::{Point, Quantity, extremes, pairs, series};
+use crate::reproduce::recipe::{Recipe, claim};
 use crate::reproduce::verdict::{Samples, check, show};
 
 const LOADS: [f64; 3] = [1.4, 1.8, 2.0];
@@ -45,29 +45,23 @@ pub(super) fn location(r: &mut Recipe) {
         "sd-bm/readings",
     ];
 
-    r.measured("location.1", "RED: loss only at the egress", |m, f| {
+    claim(r, "location.1", "RED: loss only at the egress").measured(|m, f| {
         for load in LOADS {
             let at = loaded(m, load, "RED 100");
             let elsewhere = 1.0 - of_lost(&at, at.metric("dropped_payload_packets.wan"));
             check!(f, "load {load:.1}, share lost elsewhere": at_most(elsewhere, 0.01));
         }
     });
-    let text = "RS-RED: loss at the ingress, or at both";
-    r.measured("location.2", text, |m, f| {
+    claim(r, "location.2", "RS-RED: loss at the ingress, or at both").measured(|m, f| {
         let share = |load, l| at_ingresses(&loaded(m, load, &format!("RS-RED {l}")));
-        for (load, l) in pairs(&LOADS, &[20, 30, 40]) {
-            check!(f, "load {load:.1}, L = {l}, share lost at the ingresses":
-                above(share(load, l), 0.0));
-        }
-        for load in LOADS {
-            check!(f, "load {load:.1}, L = 50, share lost at the ingresses":
-                at_least(share(load, 50), 0.5));
-        }
+        check!(f, for (load, l) in pairs(&LOADS, &[20, 30, 40]),
+            "load {load:.1}, L = {l}, share lost at the ingresses": above(share(load, l), 0.0));
+        check!(f, for load in LOADS, "load {load:.1}, L = 50, share lost at the ingresses":
+            at_least(share(load, 50), 0.5));
         show!(f, m, "egress-driven, that share":
             by_threshold(|l| at_ingresses(&tables(m, "egress-driven", l))));
     });
-    let text = "The share can be set by parameters";
-    r.measured("location.3", text, |m, f| {
+    claim(r, "location.3", "The share can be set by parameters").measured(|m, f| {
         let share = |(scenario, variant)| at_ingresses(&m.at(scenario, variant));
         let [greatest, least] = extremes(PLACES.map(share));
         check!(f, "share lost at the ingresses, greatest less least by L and readings":
@@ -75,8 +69,8 @@ pub(super) fn location(r: &mut Recipe) {
         show!(f, m, "that share": series(PLACES, |place| (place.1, share(place))));
     });
     let text = "The edge router is relieved before overload";
-    r.measured("location.4", text, |m, f| {
-        let quantities: [(&str, fn(&Point<'_>) -> Samples); 2] = [
+    claim(r, "location.4", text).measured(|m, f| {
+        let quantities: [(&str, Quantity); 2] = [
             ("dropped at the egress", |at| {
                 at.metric("dropped_packets.wan")
             }),

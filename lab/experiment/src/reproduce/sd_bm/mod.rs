@@ -4,7 +4,7 @@
 //! - [`thresholds`]: Tables II and III
 //! - [`queues`]: Figures 1 and 8
 //! - [`sizes`]: Figures 7 and 9
-//! - [`location`], [`text`]: where packets are lost, and what the text claims
+//! - [`mod@location`], [`mod@text`]: where packets are lost, and what the text claims
 
 mod arithmetic;
 mod location;
@@ -18,6 +18,12 @@ use super::query::{Point, Series, series};
 use super::recipe::{Paper, results};
 use super::verdict::Samples;
 use crate::statistics::percentile;
+use arithmetic::{fig5, table1};
+use location::location;
+use queues::{fig1, fig8};
+use sizes::{fig7, fig9};
+use text::text;
+use thresholds::{table2, table3};
 
 pub(super) fn paper() -> Paper {
     Paper {
@@ -27,21 +33,7 @@ pub(super) fn paper() -> Paper {
         lab: ["40 s", "10 s"], // 30 s are counted
         loads: &[],
         benches: &[],
-        results: results(
-            "sd-bm",
-            &[
-                ("table1", arithmetic::table1),
-                ("table2", thresholds::table2),
-                ("table3", thresholds::table3),
-                ("fig1", queues::fig1),
-                ("fig5", arithmetic::fig5),
-                ("fig7", sizes::fig7),
-                ("fig8", queues::fig8),
-                ("fig9", sizes::fig9),
-                ("location", location::location),
-                ("text", text::text),
-            ],
-        ),
+        results: results!["sd-bm": table1 table2 table3 fig1 fig5 fig7 fig8 fig9 location text],
     }
 }
 

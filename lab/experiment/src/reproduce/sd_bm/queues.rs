@@ -4,7 +4,7 @@ use super::{INGRESSES, peak, tables};
 use crate::reproduce::figure::curve;
 use crate::reproduce::measured::Measured;
 use crate::reproduce::query::{pairs, series};
-use crate::reproduce::recipe::Recipe;
+use crate::reproduce::recipe::{Recipe, claim};
 use crate::reproduce::verdict::{Findings, Samples, check};
 use crate::statistics::mean;
 
@@ -26,7 +26,7 @@ pub(super) fn fig1(r: &mut Recipe) {
             .into()
     });
     let text = "Ingress queues stay empty while the edge queue is at its top";
-    r.measured("fig1.1", text, |m, f| {
+    claim(r, "fig1.1", text).measured(|m, f| {
         for name in INGRESSES {
             let curves = [queue("wan"), queue(name)];
             let share = tables(m, "RED", 100).curves(
@@ -95,19 +95,17 @@ pub(super) fn fig8(r: &mut Recipe) {
         all.map(line).collect()
     });
 
-    r.measured("fig8.1", "Ingress queues sit near the threshold", |m, f| {
+    claim(r, "fig8.1", "Ingress queues sit near the threshold").measured(|m, f| {
         for l in [20, 30, 40] {
             let bounds = [0.8, 1.2].map(|share| share * f64::from(l));
-            for name in INGRESSES {
-                check!(f, "L = {l}, {name}, packets":
-                    between(level(m, "RS-RED", l, name, peak), bounds));
-            }
+            check!(f, for name in INGRESSES, "L = {l}, {name}, packets":
+                between(level(m, "RS-RED", l, name, peak), bounds));
             let mean = all_levels(m, "RS-RED", l, mean);
             check!(f, "L = {l}, mean of all (R31)": between(mean, bounds));
         }
         show_means(m, f, "egress-driven");
     });
-    r.measured("fig8.2", "The level follows the threshold", |m, f| {
+    claim(r, "fig8.2", "The level follows the threshold").measured(|m, f| {
         let steps = series([20, 30, 40], |l| {
             (format!("L = {l}"), all_levels(m, "RS-RED", l, peak))
         });

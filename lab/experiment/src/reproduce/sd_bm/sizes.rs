@@ -4,12 +4,9 @@ use super::{DELAY, JITTER, LOSS, goodput, loaded};
 use crate::report::Line;
 use crate::reproduce::figure::swept;
 use crate::reproduce::measured::Measured;
-use crate::reproduce::query::{Point, Series, pairs, series};
-use crate::reproduce::recipe::Recipe;
-use crate::reproduce::verdict::{Findings, Samples, check, show, shown};
-
-/// A formula over the metrics of a point.
-type Quantity = fn(&Point<'_>) -> Samples;
+use crate::reproduce::query::{Point, Quantity, Series, pairs, series};
+use crate::reproduce::recipe::{Recipe, claim};
+use crate::reproduce::verdict::{Findings, check, show, shown};
 
 const LOADS_7: [f64; 3] = [1.0, 1.4, 1.8];
 
@@ -77,30 +74,27 @@ pub(super) fn fig7(r: &mut Recipe) {
         lines(m, |at| at.metric(DELAY))
     });
 
-    let text = "Equal total buffer: throughput as good";
-    r.measured("fig7.1", text, |m, f| {
+    claim(r, "fig7.1", "Equal total buffer: throughput as good").measured(|m, f| {
         as_much_goodput(m, f);
         show_7(m, f, "goodput, Mbit/s", goodput);
     });
-    r.measured("fig7.2", "Loss nearly as good", |m, f| {
+    claim(r, "fig7.2", "Loss nearly as good").measured(|m, f| {
         nearly_as_good(m, f, "loss", LOSS, 0.002);
         show_7(m, f, "loss", |at| at.metric(LOSS));
     });
-    r.measured("fig7.3", "Delay even lower than RED's", |m, f| {
+    claim(r, "fig7.3", "Delay even lower than RED's").measured(|m, f| {
         let delay = |load, variant| loaded(m, load, variant).metric(DELAY);
         let [ours, red] = ["RS-RED 50", "RED 300"].map(|variant| move |load| delay(load, variant));
         check!(f, "load 1.0, delay in ms": not_more(ours(1.0), red(1.0)));
-        for load in [1.4, 1.8] {
-            check!(f, "load {load:.1}, delay in ms": less(ours(load), red(load)));
-        }
+        check!(f, for load in [1.4, 1.8], "load {load:.1}, delay in ms":
+            less(ours(load), red(load)));
         show_7(m, f, "delay, ms", |at| at.metric(DELAY));
     });
-    r.measured("fig7.4", "Jitter nearly as good", |m, f| {
+    claim(r, "fig7.4", "Jitter nearly as good").measured(|m, f| {
         nearly_as_good(m, f, "jitter in ms", JITTER, 0.0);
         show_7(m, f, "jitter, ms", |at| at.metric(JITTER));
     });
-    let text = "So the edge can have a third of the buffer";
-    r.measured("fig7.5", text, |m, f| {
+    claim(r, "fig7.5", "So the edge can have a third of the buffer").measured(|m, f| {
         let longest: Quantity = |at| {
             at.curve("queue_packets.wan", |queue| {
                 queue.iter().copied().reduce(f64::max)
@@ -191,8 +185,7 @@ pub(super) fn fig9(r: &mut Recipe) {
     let title = "Mean one-way delay at a load of 1.8, ms";
     r.figure(title, "packets in all queues", |m| lines(m, DELAY, 1.0));
 
-    let text = "Larger queue, less loss (all three schemes)";
-    r.measured("fig9.1", text, |m, f| {
+    claim(r, "fig9.1", "Larger queue, less loss (all three schemes)").measured(|m, f| {
         for (load, scheme) in pairs(&LOADS_9, &SCHEMES[..3]) {
             let of = |total| sized(m, load, scheme, total).metric(LOSS);
             let steps = series([500, 400, 300, 200], |total| (total.to_string(), of(total)));
@@ -200,15 +193,12 @@ pub(super) fn fig9(r: &mut Recipe) {
         }
         show_egress_driven(m, f, "loss", LOSS);
     });
-    let text = "Larger queue, more delay (all three)";
-    r.measured("fig9.2", text, |m, f| {
-        for (load, scheme) in pairs(&LOADS_9, &SCHEMES[..3]) {
-            check!(f, "fig9, load {load:.1}, {scheme}, delay in ms":
-                rises(by_total(m, load, scheme, DELAY)));
-        }
+    claim(r, "fig9.2", "Larger queue, more delay (all three)").measured(|m, f| {
+        check!(f, for (load, scheme) in pairs(&LOADS_9, &SCHEMES[..3]),
+            "fig9, load {load:.1}, {scheme}, delay in ms": rises(by_total(m, load, scheme, DELAY)));
         show_egress_driven(m, f, "delay in ms", DELAY);
     });
-    r.measured("fig9.3", "Throughput and jitter change little", |m, f| {
+    claim(r, "fig9.3", "Throughput and jitter change little").measured(|m, f| {
         let quantities: [(_, Quantity, _); 2] = [("goodput", goodput, 1.05), ("jitter", |at| at.metric(JITTER), 1.5)];
         for (load, scheme) in pairs(&LOADS_9, &SCHEMES[..3]) {
             for (what, quantity, most) in quantities {
@@ -220,7 +210,7 @@ pub(super) fn fig9(r: &mut Recipe) {
         }
         show_egress_driven(m, f, "jitter in ms", JITTER);
     });
-    r.measured("fig9.4", "RS-RED changes smoothly", |m, f| {
+    claim(r, "fig9.4", "RS-RED changes smoothly").measured(|m, f| {
         let quantities: [(_, Quantity); 2] = [("delay", |at| at.metric(DELAY)), ("loss", |at| at.metric(LOSS))];
         for (load, (what, quantity)) in pairs(&LOADS_9, &quantities) {
             let all = SCHEMES.map(|scheme| means(m, load, scheme, quantity).and_then(|m| roughness(&m)));

@@ -1,8 +1,8 @@
 //! What the text claims without a table or figure.
 
 use super::{DELAY, INGRESSES, LOSS, goodput, loaded, peak, tables};
-use crate::reproduce::query::{Point, pairs, series};
-use crate::reproduce::recipe::Recipe;
+use crate::reproduce::query::{Point, Quantity, pairs, series};
+use crate::reproduce::recipe::{Recipe, claim, names};
 use crate::reproduce::verdict::{Findings, Samples, check, show};
 
 /// Adds the finding whether either delay or loss is clearly lower, and the mean of the other is at most 5 % higher. A
@@ -81,53 +81,46 @@ pub(super) fn text(r: &mut Recipe) {
         "sd-bm/text",
     ];
 
-    r.arithmetic("text.1", "40 Gb/s x 250 ms = 1.25 GB", |_, f| {
+    claim(r, "text.1", "40 Gb/s x 250 ms = 1.25 GB").arithmetic(|_, f| {
         check!(f, "40 Gbit/s x 250 ms, GB": between(40e9 * 0.25 / 8.0 / 1e9, [1.25, 1.25]));
     });
     let text = "Buffers compared are equal: 100 + 4 x 50 = 300 packets, near round trip x C0";
-    r.arithmetic("text.2", text, |_, f| {
+    claim(r, "text.2", text).arithmetic(|_, f| {
         let packets = 100.0 + 4.0 * 50.0;
         check!(f, "100 + 4 x 50 packets": between(packets, [300.0, 300.0]));
         check!(f, "ms that they take on the link (rule of thumb: 250)":
             between(packets * 8000.0 / 10e6 * 1e3, [225.0, 275.0]));
         f.remark("a mean delay of 81 ms leaves no room for a round trip of 240 ms (R25)");
     });
-    let text = "Without refill the total loss does not fall";
-    r.measured("text.3", text, |m, f| {
+    claim(r, "text.3", "Without refill the total loss does not fall").measured(|m, f| {
         let at = |threshold| m.at("sd-bm/text", format!("no holds, {threshold}"));
         let red = tables(m, "RED", 100).metric(LOSS);
-        for threshold in [0, 50] {
-            check!(f, "threshold {threshold}, loss": times(at(threshold).metric(LOSS), &red, 0.95));
-        }
+        check!(f, for threshold in [0, 50], "threshold {threshold}, loss":
+            times(at(threshold).metric(LOSS), &red, 0.95));
         for (name, threshold) in pairs(&INGRESSES, &[0, 50]) {
             let packets = at(threshold).metric(format!("queue_packets_mean.{name}"));
             check!(f, "threshold {threshold}, packets at {name}": at_most(packets, 2.0));
         }
     });
-    r.measured("text.4", "Refill shaves the egress peaks", |m, f| {
+    claim(r, "text.4", "Refill shaves the egress peaks").measured(|m, f| {
         let peak = |variant| {
             let of = |load| loaded(m, load, variant).curve("queue_packets.wan", peak);
             series([1.8, 2.0], |load| (format!("load {load:.1}"), of(load)))
         };
-        for (name, other) in [("RED", "RED 100"), ("drop-tail", "drop-tail 100")] {
-            check!(f, ", 95th percentile of the edge queue, {name}":
-                less(peak("RS-RED 50"), peak(other)));
-        }
+        check!(f, for (name, other) in [("RED", "RED 100"), ("drop-tail", "drop-tail 100")],
+            ", 95th percentile of the edge queue, {name}": less(peak("RS-RED 50"), peak(other)));
         show!(f, m, "egress-driven": peak("egress-driven 50"));
     });
     let text = "Another control law with refill can do better (not shown)";
-    r.measured("text.5", text, |m, f| {
+    claim(r, "text.5", text).measured(|m, f| {
         let theirs = Outcome::of(&tables(m, "RS-RED", 50));
         let ours = Outcome::of(&m.at("sd-bm/text", "PI, RS-RED 50"));
         better(f, "PI and RED's law", [&ours, &theirs]);
-        let laws = [
-            "PI at the egress, RS-RED 50",
-            "PI at the egress, egress-driven 50",
-            "egress-driven 50, 100 ms under way",
-            "egress-driven 50, 20 % lost",
-            "static limits",
+        let laws = names![
+            "PI at the egress, RS-RED 50" "PI at the egress, egress-driven 50"
+            "egress-driven 50, 100 ms under way" "egress-driven 50, 20 % lost" "static limits"
         ];
-        let quantities: [(_, fn(&Point<'_>) -> Samples); 3] = [
+        let quantities: [(_, Quantity); 3] = [
             ("delay, ms", |at| at.metric(DELAY)),
             ("loss", |at| at.metric(LOSS)),
             ("goodput, Mbit/s", goodput),
@@ -139,19 +132,15 @@ pub(super) fn text(r: &mut Recipe) {
         }
     });
     let text = "Equal drop probability suffices only for similar ingress traffic (scope)";
-    r.measured("text.6", text, |m, f| {
+    claim(r, "text.6", text).measured(|m, f| {
         let even = evenness(&loaded(m, 1.4, "RS-RED 50"));
         let skewed = evenness(&m.at("sd-bm/text", "skewed, RS-RED 50"));
         check!(f, "Jain's index of loss by ingress, skewed and even load": less(skewed, even));
-        let schemes = [
-            "skewed, RS-RED 50",
-            "skewed, RS-RED 50, contribution",
-            "skewed, egress-driven 50",
-            "skewed, egress-driven 50, contribution",
-            "skewed, RED 100",
-            "skewed, static limits",
+        let schemes = names![
+            "skewed, RS-RED 50" "skewed, RS-RED 50, contribution" "skewed, egress-driven 50"
+            "skewed, egress-driven 50, contribution" "skewed, RED 100" "skewed, static limits"
         ];
-        let quantities: [(_, fn(&Point<'_>) -> Samples); 4] = [
+        let quantities: [(_, Quantity); 4] = [
             ("Jain's index", evenness),
             ("goodput, Mbit/s", goodput),
             ("loss", |at| at.metric(LOSS)),

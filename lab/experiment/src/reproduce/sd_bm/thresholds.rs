@@ -3,8 +3,8 @@
 use super::{DELAY, LOSS, THRESHOLDS, by_threshold, tables};
 use crate::reproduce::figure::swept;
 use crate::reproduce::measured::Measured;
-use crate::reproduce::query::{Point, pairs, series};
-use crate::reproduce::recipe::{Column, Recipe};
+use crate::reproduce::query::{Point, Quantity, pairs, series};
+use crate::reproduce::recipe::{Recipe, claim, line, names};
 use crate::reproduce::verdict::{Findings, Samples, check, show};
 
 /// RED (at 0), and RS-RED by threshold: delay in ms, and loss in %.
@@ -16,8 +16,6 @@ const TABLE_3: [(u32, f64); 5] = [
     (40, 1.715),
     (50, 1.35),
 ];
-const COLUMNS_2: [Column; 1] = [("mean delay, ms", 1.0 / 3.0, |p, _| p.metric(DELAY))];
-const COLUMNS_3: [Column; 1] = [("loss, %", 1.0 / 3.0, |p, _| p.metric(LOSS) * 100.0)];
 
 fn at<'a>(m: &'a Measured, scheme: &str, l: u32) -> Point<'a> {
     match l {
@@ -26,66 +24,40 @@ fn at<'a>(m: &'a Measured, scheme: &str, l: u32) -> Point<'a> {
     }
 }
 
-/// The lines of a table.
-fn lines(r: &mut Recipe, columns: &'static [Column; 1], [(_, red), by_l @ ..]: [(u32, f64); 5]) {
-    r.line([("method", "RED".into())], columns, [red], |m| {
-        at(m, "RED", 0)
-    });
-    for (scheme, (l, printed)) in pairs(&["RS-RED", "egress-driven"], &by_l) {
-        let place = [("method", scheme.into()), ("threshold", l.into())];
-        r.line(place, columns, [printed], move |m| at(m, scheme, l));
-    }
-}
-
-/// The picture of a table.
-fn figure(
+/// The lines and the picture of a table.
+fn table(
     r: &mut Recipe,
-    title: &'static str,
+    [column, title]: [&'static str; 2],
     table: [(u32, f64); 5],
-    ours: fn(&Point<'_>) -> Samples,
+    ours: Quantity,
 ) {
+    let schemes = ["RS-RED", "egress-driven"];
+    let by_scheme = pairs(&schemes, &table[1..]).into_iter();
+    for (scheme, (l, printed)) in [("RED", table[0])].into_iter().chain(by_scheme) {
+        let threshold = (l > 0).then(|| ("threshold", l.into()));
+        let place = [("method", scheme.into())].into_iter().chain(threshold);
+        line(r, place, &[column], [printed], [1.0 / 3.0]).ours(move |m| [ours(&at(m, scheme, l))]);
+    }
     r.figure(title, "threshold, packets", move |m| {
-        let scheme = |scheme| {
-            let of = |(l, _)| (l, ours(&at(m, scheme, l)));
-            swept(format!("ours, {scheme}"), table.map(of))
-        };
+        let of = |scheme| table.map(|(l, _)| (l, ours(&at(m, scheme, l))));
         let printed = table.map(|(l, printed)| (l, printed.into()));
-        vec![
-            swept("paper", printed),
-            scheme("RS-RED"),
-            scheme("egress-driven"),
-        ]
+        let lines = schemes.map(|scheme| swept(format!("ours, {scheme}"), of(scheme)));
+        [swept("paper", printed)].into_iter().chain(lines).collect()
     });
 }
 
 /// Other readings at a threshold of 50.
-const READINGS: [&str; 17] = [
-    "RS-RED 50, no wait",
-    "RS-RED 50, n anew on a hold",
-    "RS-RED 50, integral",
-    "RS-RED 50, w 0.002",
-    "RS-RED 50, max_p 0.02",
-    "RS-RED 50, max_p 0.5",
-    "RS-RED 50, thresholds of 100",
-    "RS-RED 50, round trip 40 ms",
-    "RS-RED 50, round trip 240 ms",
-    "RS-RED 50, UDP 0 %",
-    "RS-RED 50, UDP 10 %",
-    "RS-RED 50, UDP 25 %",
-    "RS-RED 50, UDP 50 %",
-    "egress-driven 50, all backlogs",
-    "egress-driven 50, w 0.002",
-    "egress-driven 50, max_p 0.02",
-    "egress-driven 50, max_p 0.5",
+const READINGS: [&str; 17] = names![
+    "RS-RED 50, no wait" "RS-RED 50, n anew on a hold" "RS-RED 50, integral" "RS-RED 50, w 0.002"
+    "RS-RED 50, max_p 0.02" "RS-RED 50, max_p 0.5" "RS-RED 50, thresholds of 100"
+    "RS-RED 50, round trip 40 ms" "RS-RED 50, round trip 240 ms" "RS-RED 50, UDP 0 %"
+    "RS-RED 50, UDP 10 %" "RS-RED 50, UDP 25 %" "RS-RED 50, UDP 50 %"
+    "egress-driven 50, all backlogs" "egress-driven 50, w 0.002" "egress-driven 50, max_p 0.02"
+    "egress-driven 50, max_p 0.5"
 ];
-const READINGS_RED: [&str; 7] = [
-    "RED, round trip 40 ms",
-    "RED, round trip 240 ms",
-    "RED, UDP 0 %",
-    "RED, UDP 10 %",
-    "RED, UDP 25 %",
-    "RED, UDP 50 %",
-    "RED, no wait",
+const READINGS_RED: [&str; 7] = names![
+    "RED, round trip 40 ms" "RED, round trip 240 ms" "RED, UDP 0 %" "RED, UDP 10 %" "RED, UDP 25 %"
+    "RED, UDP 50 %" "RED, no wait"
 ];
 
 fn read<'a>(m: &'a Measured, reading: impl Into<String>) -> Point<'a> {
@@ -123,8 +95,8 @@ pub(super) fn table2(r: &mut Recipe) {
     ];
     r.scenarios = &["sd-bm/tables"];
     r.readings = &["sd-bm/readings", "sd-bm/together"];
-    lines(r, &COLUMNS_2, TABLE_2);
-    figure(r, "Mean one-way delay, ms", TABLE_2, |at| at.metric(DELAY));
+    let title = "Mean one-way delay, ms";
+    table(r, ["mean delay, ms", title], TABLE_2, |at| at.metric(DELAY));
     fn red(m: &Measured) -> Samples {
         tables(m, "RED", 100).metric(DELAY)
     }
@@ -137,17 +109,15 @@ pub(super) fn table2(r: &mut Recipe) {
             by_threshold(|l| added(m, "egress-driven", l)));
     }
 
-    r.measured("table2.1", "Refill adds delay, growing with L", |m, f| {
-        for (l, paper) in [(20, 7), (30, 16), (40, 25), (50, 36)] {
-            check!(f, "L = {l}, added delay in ms (paper {paper})":
-                above(added(m, "RS-RED", l), 0.0));
-        }
+    claim(r, "table2.1", "Refill adds delay, growing with L").measured(|m, f| {
+        check!(f, for (l, paper) in [(20, 7), (30, 16), (40, 25), (50, 36)],
+            "L = {l}, added delay in ms (paper {paper})": above(added(m, "RS-RED", l), 0.0));
         check!(f, "added delay by L": rises(by_threshold(|l| added(m, "RS-RED", l))));
         show_egress_driven(m, f);
         show_readings(m, f, "delay in ms", DELAY);
     });
     let text = "The mean added delay stays below the theory maximum";
-    r.measured("table2.2", text, |m, f| {
+    claim(r, "table2.2", text).measured(|m, f| {
         for l in THRESHOLDS {
             let what = format!("L = {l}, added delay in ms");
             f.at_most(&what, added(m, "RS-RED", l), 1.2 * f64::from(l));
@@ -158,12 +128,12 @@ pub(super) fn table2(r: &mut Recipe) {
              egress link: 4 x 50 packets that wait there take 160 ms of it",
         );
     });
-    r.measured("table2.3", "The added delay is acceptable", |m, f| {
+    claim(r, "table2.3", "The added delay is acceptable").measured(|m, f| {
         let by_red = |scheme| added(m, scheme, 50) / red(m);
         check!(f, "L = 50, added delay by RED's": at_most(by_red("RS-RED"), 0.5));
         show!(f, m, "egress-driven": by_red("egress-driven"));
     });
-    r.arithmetic("table2.4", "Printed increments", |_, f| {
+    claim(r, "table2.4", "Printed increments").arithmetic(|_, f| {
         let [(_, red), by_l @ ..] = TABLE_2;
         for ((l, delay), paper) in by_l.into_iter().zip([7.0, 16.0, 25.0, 36.0]) {
             check!(f, "L = {l}, {delay} - 81 ms": between(delay - red, [paper; 2]));
@@ -176,8 +146,9 @@ pub(super) fn table3(r: &mut Recipe) {
     r.notes = &["Set-up and readings as in sd-bm/table2."];
     r.scenarios = &["sd-bm/tables"];
     r.readings = &["sd-bm/readings", "sd-bm/together"];
-    lines(r, &COLUMNS_3, TABLE_3);
-    figure(r, "Loss, %", TABLE_3, |at| at.metric(LOSS) * 100.0);
+    table(r, ["loss, %", "Loss, %"], TABLE_3, |at| {
+        at.metric(LOSS) * 100.0
+    });
     /// The share of RED's loss that a scheme saves.
     fn saved(m: &Measured, scheme: &str, l: u32) -> Samples {
         1.0 - tables(m, scheme, l).metric(LOSS) / tables(m, "RED", 100).metric(LOSS)
@@ -186,18 +157,17 @@ pub(super) fn table3(r: &mut Recipe) {
         show!(f, m, "egress-driven, loss saved": by_threshold(|l| saved(m, "egress-driven", l)));
     }
 
-    r.measured("table3.1", "Loss falls with L", |m, f| {
+    claim(r, "table3.1", "Loss falls with L").measured(|m, f| {
         let loss = |scheme, l| tables(m, scheme, l).metric(LOSS);
-        for l in THRESHOLDS {
-            check!(f, "loss at L = {l} and with RED": less(loss("RS-RED", l), loss("RED", 100)));
-        }
+        check!(f, for l in THRESHOLDS, "loss at L = {l} and with RED":
+            less(loss("RS-RED", l), loss("RED", 100)));
         let steps = series([50, 40, 30, 20], |l| {
             (format!("L = {l}"), loss("RS-RED", l))
         });
         check!(f, "loss, from large L to small,": rises(steps));
         show_egress_driven(m, f);
     });
-    r.measured("table3.2", "Cut of about 40 % at L = 50", |m, f| {
+    claim(r, "table3.2", "Cut of about 40 % at L = 50").measured(|m, f| {
         check!(f, "L = 50, share of the loss that is saved (paper 0.404)":
             between(saved(m, "RS-RED", 50), [0.3, 0.5]));
         show_egress_driven(m, f);
@@ -205,7 +175,7 @@ pub(super) fn table3(r: &mut Recipe) {
         show!(f, m, "loss of RED there":
             series(READINGS_RED, |reading| (reading, read(m, reading).metric(LOSS))));
     });
-    r.arithmetic("table3.3", "Printed reductions", |_, f| {
+    claim(r, "table3.3", "Printed reductions").arithmetic(|_, f| {
         let [(_, red), by_l @ ..] = TABLE_3;
         for ((l, loss), paper) in by_l.into_iter().zip([9.0, 17.6, 24.3, 40.4]) {
             check!(f, "L = {l}, reduction in % (paper {paper:?})":
