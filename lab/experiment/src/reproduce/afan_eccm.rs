@@ -60,12 +60,7 @@ fn gigabit<'a>(m: &'a Measured, mechanism: &str, interval: u32) -> Point<'a> {
 
 /// A quantity by interval.
 fn by_interval(intervals: &[u32], of: impl Fn(u32) -> Samples) -> Series {
-    series(intervals, |s| (format!("{s} s"), of(*s)))
-}
-
-/// A quantity by mechanism and interval.
-fn by_both(all: &[(&'static str, u32)], of: impl Fn(&'static str, u32) -> Samples) -> Series {
-    series(all, |(name, s)| (format!("{name} {s} s"), of(name, *s)))
+    series!(for s in intervals, "{s} s": of(*s))
 }
 
 /// Another metric of the same mechanism divided by its runs.
@@ -80,9 +75,8 @@ fn show_printed(m: &Measured, f: &mut Findings, metric: &str) {
     });
     let points = ["efmp 3", "ramaf 3", "ramaf 9", "eccm 3", "eccm 9"];
     f.shown(m.printed(), "as printed", |m| {
-        series(points, |point| {
-            (point, m.at("afan-eccm/mechanisms", point).metric(metric))
-        })
+        series!(for point in points, "{point}":
+        m.at("afan-eccm/mechanisms", point).metric(metric))
     });
 }
 
@@ -93,14 +87,7 @@ fn lines(m: &Measured, metric: &str) -> Vec<Line> {
         ("RAMAF", "ramaf", &INTERVALS),
         ("ECCM", "eccm", &INTERVALS),
     ];
-    let line = |(name, mechanism, intervals): (&str, &str, &[u32])| {
-        swept(
-            name,
-            intervals
-                .iter()
-                .map(|s| (*s, at(m, mechanism, *s).metric(metric))),
-        )
-    };
+    let line = |(name, mechanism, intervals): (&str, &str, &[u32])| swept!(for s in intervals.iter().copied(), "{name}": at(m, mechanism, s).metric(metric));
     all.map(line).into()
 }
 
@@ -112,8 +99,8 @@ const READINGS: [&str; 6] = names![
 
 fn show_basic(m: &Measured, f: &mut Findings, metric: &str) {
     f.shown(m.printed(), "as printed", |m| basic_link(m).metric(metric));
-    show!(f, m, "other readings":
-        series(READINGS, |reading| (reading, m.at("afan-eccm/readings", reading).metric(metric))));
+    show!(f, m, "other readings": for reading in READINGS, "{reading}":
+        m.at("afan-eccm/readings", reading).metric(metric));
 }
 
 const BASIC_COLUMNS: [&str; 3] = names![
@@ -254,8 +241,8 @@ fn fig7(r: &mut Recipe) {
         check!(f, for (name, s) in short, "delay, {name} {s} s":
             at_most(delay(m, name, s), INTERNATIONAL));
         show!(f, m, "EFMP": by_interval(&INTERVALS_EFMP, |s| delay(m, "efmp", s)));
-        show!(f, m, "RAMAF and ECCM":
-            by_both(&pairs(&BOTH, &[9, 12, 15]), |name, s| delay(m, name, s)));
+        show!(f, m, "RAMAF and ECCM": for (name, s) in pairs(&BOTH, &[9, 12, 15]), "{name} {s} s":
+            delay(m, name, s));
     });
 }
 
@@ -443,18 +430,14 @@ fn table3(r: &mut Recipe) {
     r.scenarios = &["afan-eccm/gigabit"];
     let column = "goodput of an elastic flow, 10 Mbit/s";
     gigabit_table(r, column, TABLE_3, |at| at.metric(GOODPUT) * 0.1);
-    fn goodput(m: &Measured, mechanism: &str) -> Series {
-        series([3, 6], |s| {
-            (
-                format!("goodput at {s} s"),
-                gigabit(m, mechanism, s).metric(GOODPUT),
-            )
-        })
+    fn goodput(m: &Measured, mechanism: &str, interval: u32) -> Samples {
+        gigabit(m, mechanism, interval).metric(GOODPUT)
     }
 
     claim(r, "table3.1", "ECCM goodput at least RAMAF's").measured(|m, f| {
         // The interval decides, not the mean.
-        check!(f, ", RAMAF and ECCM": not_more(goodput(m, "ramaf"), goodput(m, "eccm")));
+        check!(f, for s in [3, 6], "goodput at {s} s, RAMAF and ECCM":
+            not_more(goodput(m, "ramaf", s), goodput(m, "eccm", s)));
     });
     claim(r, "table3.2", "ECCM like the basic link").measured(|m, f| {
         let basic = m.at("afan-eccm/gigabit", "none").metric(GOODPUT);
@@ -462,7 +445,8 @@ fn table3(r: &mut Recipe) {
             times(gigabit(m, "eccm", s).metric(GOODPUT), &basic, factor));
     });
     claim(r, "table3.3", "RAMAF loses more").measured(|m, f| {
-        check!(f, ", RAMAF and ECCM": less(goodput(m, "ramaf"), goodput(m, "eccm")));
+        check!(f, for s in [3, 6], "goodput at {s} s, RAMAF and ECCM":
+            less(goodput(m, "ramaf", s), goodput(m, "eccm", s)));
     });
     claim(r, "table3.4", "Longer interval, higher goodput").measured(|m, f| {
         for name in BOTH {
@@ -646,8 +630,8 @@ fn earlier_mechanisms(r: &mut Recipe) {
         let removed = |name| at(m, name, 3).metric(REMOVED_ESTABLISHED);
         check!(f, "established flows removed by EFMP": above(removed("efmp"), 0.0));
         check!(f, "established flows removed by ECCM": at_most(removed("eccm"), 0.0));
-        show!(f, m, "longest outage, s":
-            series(["efmp", "eccm"], |name| (name, at(m, name, 3).metric(OUTAGE))));
+        show!(f, m, "longest outage, s": for name in ["efmp", "eccm"], "{name}":
+            at(m, name, 3).metric(OUTAGE));
         show!(f, m, "without a mechanism, s": basic_link(m).metric(OUTAGE));
     });
 }
@@ -664,12 +648,13 @@ fn streams(r: &mut Recipe) {
     let text = "AFAN handles packets more simply than PFQ and PDRR";
     claim(r, "text.13", text).not_run(why);
     claim(r, "text.14", "Streams let in keep their quality").measured(|m, f| {
-        let all = pairs(&["eccm", "ramaf"], &[3, 6]);
-        let kbps =
-            |name, s| 1000.0 * at(m, name, s).metric("goodput_since_accepted_mbps.stream") / 0.72;
-        check!(f, ", rate since let in, kbit/s": at_least(by_both(&all, kbps), 79.0));
-        check!(f, ", loss since let in":
-            at_most(by_both(&all, |name, s| 1.0 - kbps(name, s) / 80.0), 0.001));
+        let all = || pairs(&["eccm", "ramaf"], &[3, 6]);
+        let rate = "goodput_since_accepted_mbps.stream";
+        let kbps = |name, s| 1000.0 * at(m, name, s).metric(rate) / 0.72;
+        check!(f, for (name, s) in all(), "{name} {s} s, rate since let in, kbit/s":
+            at_least(kbps(name, s), 79.0));
+        check!(f, for (name, s) in all(), "{name} {s} s, loss since let in":
+            at_most(1.0 - kbps(name, s) / 80.0, 0.001));
     });
     let text = "(variant, ours) Figure 4 taken literally stalls";
     claim(r, "text.15", text).measured(|m, f| {
@@ -681,7 +666,8 @@ fn streams(r: &mut Recipe) {
         ] {
             let both = [("literal", &literal), ("by timers", &timers)];
             f.shown(m, what, |_| {
-                series(both, |(name, point)| (name, point.metric(metric)))
+                series!(for (name, point) in both, "{name}":
+                point.metric(metric))
             });
         }
     });

@@ -35,21 +35,29 @@ impl Figure {
     }
 }
 
+/// A line over a sweep: `swept!(for x in CACHES, "{n} floods": share(m, n, x))`.
+macro_rules! swept {
+    (for $x:ident in $along:expr, $name:literal: $value:expr) => {
+        $crate::reproduce::figure::sweep(
+            &format!($name),
+            $along.into_iter().map(|$x| (f64::from($x), $value)),
+        )
+    };
+}
+pub(super) use swept;
+
 /// A line over a sweep: means with their intervals; values that were not measured are left out.
-pub(super) fn swept<X: Into<f64>>(
-    name: impl Into<String>,
-    points: impl IntoIterator<Item = (X, Samples)>,
-) -> Line {
-    let dot = |(x, samples): (X, Samples)| {
+pub(super) fn sweep(name: &str, points: impl Iterator<Item = (f64, Samples)>) -> Line {
+    let dot = |(x, samples): (f64, Samples)| {
         let summary = samples.summary()?;
         let interval = |half| [summary.mean - half, summary.mean + half];
         Some(Dot {
-            x: x.into(),
+            x,
             y: summary.mean,
             interval: summary.ci95.map(interval),
         })
     };
-    line(name, true, points.into_iter().filter_map(dot).collect())
+    line(name, true, points.filter_map(dot).collect())
 }
 
 /// A line over time: the mean of all runs, times a factor.

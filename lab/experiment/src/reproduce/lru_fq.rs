@@ -38,6 +38,7 @@ const FETCHES: &str = "web_fetches_per_s";
 const RESPONSE: &str = "web_response_s_mean";
 const RESPONSE_DEV: &str = "web_response_s_dev";
 const HOGS: &str = "hog_flows.bottleneck.flood";
+const KNOWN: &str = "known_flows.bottleneck.flood";
 
 /// The variant of a router of the paper.
 fn variant(router: &str) -> &'static str {
@@ -45,24 +46,16 @@ fn variant(router: &str) -> &'static str {
 }
 
 /// Floods, long TCP and the web, by the number of floods.
-fn flooded<'a>(m: &'a Measured, router: &str, floods: u32) -> Point<'a> {
-    m.at("lru-fq/table1", router).and("flows", floods)
-}
-
-fn by_floods(m: &Measured, router: &str, metric: &str) -> Series {
-    let of = |n| flooded(m, router, n).metric(metric);
-    series(FLOODS, |n| (format!("{n} floods"), of(n)))
-}
-
-/// LRU-FQ and the normal router.
-fn both(m: &Measured, metric: &str) -> [Series; 2] {
-    [LRU, FIFO].map(|router| by_floods(m, router, metric))
+fn flooded(m: &Measured, router: &str, floods: u32, metric: &str) -> Samples {
+    m.at("lru-fq/table1", router)
+        .and("flows", floods)
+        .metric(metric)
 }
 
 /// Other readings, with three floods.
 fn by_reading(m: &Measured, router: &str, readings: &[&str], metric: &str) -> Series {
     let of = |reading| m.at("lru-fq/readings", format!("{router}, {reading}"));
-    series(readings, |reading| (*reading, of(reading).metric(metric)))
+    series!(for reading in readings, "{reading}": of(reading).metric(metric))
 }
 
 /// What the hub carries, in Mbit/s.
@@ -73,7 +66,11 @@ const HUBS: [&str; 6] = names![
 /// Shows the normal router with the hub as printed.
 fn show_printed(m: &Measured, f: &mut Findings, what: &str, metric: &str) {
     let what = format!("normal router with a hub that carries 100 Mbit/s, {what}");
-    f.shown(m.printed(), &what, |m| by_floods(m, FIFO, metric));
+    f.shown(
+        m.printed(),
+        &what,
+        |m| series!(for n in FLOODS, "{n} floods": flooded(m, FIFO, n, metric)),
+    );
 }
 
 /// UDP, web fetches, TCP, TCP share.
@@ -102,15 +99,14 @@ fn table1(r: &mut Recipe) {
     for (router, floods, printed) in TABLE_1 {
         let place = [("router", router.into()), ("floods", floods.into())];
         line(r, place, &COLUMNS_1, printed, [TOLERANCE; 4]).ours(move |m| {
-            let at = flooded(m, variant(router), floods);
-            let fetches = at.metric(FETCHES) * 600.0;
-            [at.metric(UDP), fetches, at.metric(TCP), at.metric(SHARE)]
+            let of = |metric| flooded(m, variant(router), floods, metric);
+            [of(UDP), of(FETCHES) * 600.0, of(TCP), of(SHARE)]
         });
     }
 
     claim(r, "table1.1", "Web fetches rise about tenfold").measured(|m, f| {
-        let [lru, fifo] = both(m, FETCHES);
-        check!(f, ", fetches a second": times(lru, fifo, 5.0));
+        check!(f, for n in FLOODS, "{n} floods, fetches a second":
+            times(flooded(m, LRU, n, FETCHES), flooded(m, FIFO, n, FETCHES), 5.0));
         show_printed(m, f, "fetches a second", FETCHES);
         show!(f, m, "normal router, fetches a second by hub, with three floods":
             by_reading(m, FIFO, &HUBS, FETCHES));
@@ -119,7 +115,7 @@ fn table1(r: &mut Recipe) {
             by_reading(m, LRU, &readings, FETCHES));
     });
     claim(r, "table1.2", "Long TCP keeps its half").measured(|m, f| {
-        check!(f, "": between(by_floods(m, LRU, SHARE), [0.47, 0.53]));
+        check!(f, for n in FLOODS, "{n} floods": between(flooded(m, LRU, n, SHARE), [0.47, 0.53]));
         let readings = names![
             "50 packets" "as read" "200 packets" "packets since admission" "window of 100 ms"
             "window of 400 ms" "10 Mbit/s" "hub at 100"
@@ -127,46 +123,47 @@ fn table1(r: &mut Recipe) {
         show!(f, m, "other readings, with three floods": by_reading(m, LRU, &readings, SHARE));
     });
     claim(r, "table1.3", "Normal router: TCP about 6 %").calibrated(|m, f| {
-        check!(f, "": at_most(by_floods(m, FIFO, SHARE), 0.1));
+        check!(f, for n in FLOODS, "{n} floods": at_most(flooded(m, FIFO, n, SHARE), 0.1));
         show_printed(m, f, "TCP share", SHARE);
         show!(f, m, "by what the hub carries, in Mbit/s, with three floods":
             by_reading(m, FIFO, &HUBS, SHARE));
     });
     claim(r, "table1.4", "UDP drops from about 89 to about 46 Mb/s").calibrated(|m, f| {
-        let [lru, fifo] = both(m, UDP);
-        check!(f, ", normal, Mbit/s": between(fifo, [85.0, 93.0]));
-        check!(f, ", LRU-FQ, Mbit/s": between(lru, [43.0, 49.0]));
+        check!(f, for n in FLOODS, "{n} floods, normal, Mbit/s":
+            between(flooded(m, FIFO, n, UDP), [85.0, 93.0]));
+        check!(f, for n in FLOODS, "{n} floods, LRU-FQ, Mbit/s":
+            between(flooded(m, LRU, n, UDP), [43.0, 49.0]));
         show_printed(m, f, "UDP in Mbit/s", UDP);
     });
     claim(r, "table1.5", "TCP rises from about 6 to about 45 Mb/s").measured(|m, f| {
-        let [lru, fifo] = both(m, TCP);
-        check!(f, ", Mbit/s": times(&lru, fifo, 4.0));
-        check!(f, ", LRU-FQ, Mbit/s": between(lru, [41.0, 48.0]));
+        check!(f, for n in FLOODS, "{n} floods, Mbit/s":
+            times(flooded(m, LRU, n, TCP), flooded(m, FIFO, n, TCP), 4.0));
+        check!(f, for n in FLOODS, "{n} floods, LRU-FQ, Mbit/s":
+            between(flooded(m, LRU, n, TCP), [41.0, 48.0]));
     });
     let text = "Fetches under LRU-FQ hardly depend on the flood count; normal loses most at 4";
     claim(r, "table1.6", text).measured(|m, f| {
-        let [lru, fifo] = [LRU, FIFO].map(|router| move |n| flooded(m, router, n).metric(FETCHES));
+        let [lru, fifo] = [LRU, FIFO].map(|router| move |n| flooded(m, router, n, FETCHES));
         check!(f, "LRU-FQ, fetches a second at 4 and at 2 floods": within(lru(4), lru(2), 0.1));
         check!(f, "normal, fetches a second at 4 and at 3 floods": less(fifo(4), fifo(3)));
         check!(f, "normal, fetches a second at 3 and at 2 floods": not_more(fifo(3), fifo(2)));
         show_printed(m, f, "fetches a second", FETCHES);
     });
     claim(r, "table1.7", "Table is consistent with a full link").arithmetic(|_, f| {
-        let used = series(TABLE_1, |(router, floods, [udp, web, tcp, _])| {
+        for (router, floods, [udp, web, tcp, _]) in TABLE_1 {
             let tcp = tcp + web * 19175.0 * 8.0 / 600.0 / 1e6;
             let used = (udp * 1538.0 / 1472.0 + tcp * 1538.0 / 1460.0) / 100.0;
-            (format!("{router}, {floods} floods"), used.into())
-        });
-        check!(f, ", share of the link on the wire with a mean file of 19175 B (R4)":
-            between(used, [0.98, 1.005]));
+            check!(f, "{router}, {floods} floods, share of the link on the wire with a mean file of 19175 B (R4)":
+                between(used, [0.98, 1.005]));
+        }
     });
     let text = "Web is isolated from long flows of both kinds";
     claim(r, "table1.8", text).measured(|m, f| {
         let other = |variant| m.at("lru-fq/text-web", variant).metric(FETCHES);
-        let lru = by_floods(m, LRU, FETCHES);
-        check!(f, " and none, LRU-FQ, fetches a second": times(&lru, other("quiet lru_fq"), 0.5));
-        check!(f, " and the web alone, LRU-FQ, fetches a second":
-            times(lru, other("web alone"), 0.5));
+        check!(f, for n in FLOODS, "{n} floods and none, LRU-FQ, fetches a second":
+            times(flooded(m, LRU, n, FETCHES), other("quiet lru_fq"), 0.5));
+        check!(f, for n in FLOODS, "{n} floods and the web alone, LRU-FQ, fetches a second":
+            times(flooded(m, LRU, n, FETCHES), other("web alone"), 0.5));
         show!(f, m, "normal router without floods, fetches a second": other("quiet fifo"));
     });
 }
@@ -209,8 +206,8 @@ const METRICS_2: [&str; 8] = names![
 
 /// A delay of the normal router is at least `factor` times that of LRU-FQ.
 fn shorter(m: &Measured, f: &mut Findings, metric: &str, factor: f64) {
-    let [lru, fifo] = both(m, metric);
-    check!(f, ", normal to LRU-FQ, s": times(fifo, lru, factor));
+    check!(f, for n in FLOODS, "{n} floods, normal to LRU-FQ, s":
+        times(flooded(m, FIFO, n, metric), flooded(m, LRU, n, metric), factor));
     show_printed(m, f, "s", metric);
 }
 
@@ -222,7 +219,7 @@ fn table2(r: &mut Recipe) {
     for ((router, printed), floods) in TABLE_2.into_iter().zip(FLOODS.into_iter().cycle()) {
         let place = [("router", router.into()), ("floods", floods.into())];
         line(r, place, &COLUMNS_2, printed, [TOLERANCE; 8])
-            .ours(move |m| METRICS_2.map(|x| flooded(m, variant(router), floods).metric(x)));
+            .ours(move |m| METRICS_2.map(|x| flooded(m, variant(router), floods, x)));
     }
 
     claim(r, "table2.1", "Mean response about a tenth").measured(|m, f| {
@@ -249,8 +246,8 @@ fn table2(r: &mut Recipe) {
     });
     claim(r, "table2.6", "Least connection time falls several-fold").measured(|m, f| {
         shorter(m, f, "web_connect_s_min", 3.0);
-        let fifo = by_floods(m, FIFO, "web_connect_s_min");
-        check!(f, ", normal, s": between(fifo, [0.009, 0.014]));
+        check!(f, for n in FLOODS, "{n} floods, normal, s":
+            between(flooded(m, FIFO, n, "web_connect_s_min"), [0.009, 0.014]));
     });
     claim(r, "table2.7", "Worst cases not longer").measured(|m, f| {
         let longest = [
@@ -258,14 +255,14 @@ fn table2(r: &mut Recipe) {
             ("connection", "web_connect_s_max"),
         ];
         for (n, (name, metric)) in pairs(&FLOODS, &longest) {
-            let [lru, fifo] = [LRU, FIFO].map(|router| flooded(m, router, n).metric(metric));
+            let [lru, fifo] = [LRU, FIFO].map(|router| flooded(m, router, n, metric));
             check!(f, "{n} floods, longest {name} of LRU-FQ and normal, s": not_more(lru, fifo));
         }
     });
     let text = "Under LRU-FQ response hardly grows with the flood count";
     claim(r, "table2.8", text).measured(|m, f| {
         let [lru, fifo] = [LRU, FIFO].map(|router| {
-            let [few, many] = [2, 4].map(|n| flooded(m, router, n).metric(RESPONSE));
+            let [few, many] = [2, 4].map(|n| flooded(m, router, n, RESPONSE));
             many / few - 1.0
         });
         check!(f, "LRU-FQ, growth from 2 to 4 floods": at_most(&lru, 0.1));
@@ -289,13 +286,10 @@ const COLUMNS_3: [&str; 3] = names![
 ];
 
 /// Long TCP flows alone.
-fn long<'a>(m: &'a Measured, router: &str, flows: u32) -> Point<'a> {
-    m.at("lru-fq/table3", router).and("count", flows)
-}
-
-/// A quantity by the number of flows.
-fn by_flows(of: impl Fn(u32) -> Samples) -> Series {
-    series([15, 20, 25], |n| (format!("{n} flows"), of(n)))
+fn long(m: &Measured, router: &str, flows: u32, metric: &str) -> Samples {
+    m.at("lru-fq/table3", router)
+        .and("count", flows)
+        .metric(metric)
 }
 
 fn table3(r: &mut Recipe) {
@@ -308,31 +302,31 @@ fn table3(r: &mut Recipe) {
         let place = [("router", router.into()), ("flows", flows.into())];
         line(r, place, &COLUMNS_3, printed, [TOLERANCE, 1.0, TOLERANCE]).ours(move |m| {
             [FLOW_MEAN, "tcp_flow_goodput_mbps_dev", TCP]
-                .map(|metric| long(m, variant(router), flows).metric(metric))
+                .map(|x| long(m, variant(router), flows, x))
         });
     }
 
+    const FLOWS: [u32; 3] = [15, 20, 25];
     claim(r, "table3.1", "Responsive-only load: total unharmed").measured(|m, f| {
-        let [lru, fifo] = [LRU, FIFO].map(|router| by_flows(|n| long(m, router, n).metric(TCP)));
-        check!(f, ", LRU-FQ to normal, Mbit/s": within(lru, fifo, 0.01));
+        check!(f, for n in FLOWS, "{n} flows, LRU-FQ to normal, Mbit/s":
+            within(long(m, LRU, n, TCP), long(m, FIFO, n, TCP), 0.01));
     });
     claim(r, "table3.2", "Mean per flow unharmed").measured(|m, f| {
-        let [lru, fifo] =
-            [LRU, FIFO].map(|router| by_flows(|n| long(m, router, n).metric(FLOW_MEAN)));
-        check!(f, ", LRU-FQ to normal, Mbit/s": within(lru, fifo, 0.01));
+        check!(f, for n in FLOWS, "{n} flows, LRU-FQ to normal, Mbit/s":
+            within(long(m, LRU, n, FLOW_MEAN), long(m, FIFO, n, FLOW_MEAN), 0.01));
     });
     claim(r, "table3.3", "Fairness among them unharmed").measured(|m, f| {
-        let index = |router, n| long(m, router, n).metric("jain_index");
-        check!(f, ", LRU-FQ, Jain's index": at_least(by_flows(|n| index(LRU, n)), 0.98));
-        let less = by_flows(|n| index(LRU, n) - index(FIFO, n));
-        check!(f, ", index of LRU-FQ less that of normal": at_least(less, -0.01));
+        let index = |router, n| long(m, router, n, "jain_index");
+        check!(f, for n in FLOWS, "{n} flows, LRU-FQ, Jain's index":
+            at_least(index(LRU, n), 0.98));
+        check!(f, for n in FLOWS, "{n} flows, index of LRU-FQ less that of normal":
+            at_least(index(LRU, n) - index(FIFO, n), -0.01));
     });
     claim(r, "table3.4", "Printed totals = flows x mean").arithmetic(|_, f| {
-        let off = series(TABLE_3, |(router, flows, [mean, _, total])| {
+        for (router, flows, [mean, _, total]) in TABLE_3 {
             let off = (mean * f64::from(flows) / total - 1.0).abs();
-            (format!("{router}, {flows} flows"), off.into())
-        });
-        check!(f, ", off by": at_most(off, 0.0001));
+            check!(f, "{router}, {flows} flows, off by": at_most(off, 0.0001));
+        }
     });
 }
 
@@ -356,40 +350,37 @@ fn table4(r: &mut Recipe) {
     for (udp, tcp, printed) in TABLE_4 {
         let place = [("UDP flows", udp.into()), ("TCP flows", tcp.into())];
         line(r, place, &COLUMNS_4, printed, [TOLERANCE; 3]).ours(move |m| {
-            let [of_udp, of_tcp] = [UDP, TCP].map(|metric| at(m, LRU, udp).metric(metric));
-            let all = (of_udp.clone() + of_tcp.clone()) * 0.05;
+            let [of_udp, of_tcp] = [UDP, TCP].map(|metric| of(m, LRU, udp, metric));
+            let all = (of(m, LRU, udp, UDP) + of(m, LRU, udp, TCP)) * 0.05;
             [of_udp / f64::from(udp), of_tcp / f64::from(tcp), all]
         });
     }
 
-    fn at<'a>(m: &'a Measured, router: &str, n: u32) -> Point<'a> {
+    fn of(m: &Measured, router: &str, n: u32, metric: &str) -> Samples {
         m.at("lru-fq/table4", format!("{router} {n}"))
-    }
-    /// A function of a point and its number of UDP flows.
-    fn by_udp(of: impl Fn(u32) -> Samples) -> Series {
-        series(FLOODS, |n| (format!("{n} UDP flows"), of(n)))
+            .metric(metric)
     }
     /// The mean of all flows.
-    fn of_all(m: &Measured) -> Series {
-        by_udp(|n| (at(m, LRU, n).metric(UDP) + at(m, LRU, n).metric(TCP)) / 20.0)
+    fn of_all(m: &Measured, n: u32) -> Samples {
+        (of(m, LRU, n, UDP) + of(m, LRU, n, TCP)) / 20.0
     }
     claim(r, "table4.1", "UDP at its fair share is not penalised").measured(|m, f| {
-        let [lru, fifo] =
-            [LRU, FIFO].map(|router| by_udp(|n| at(m, router, n).metric(UDP) / f64::from(n)));
-        check!(f, ", one of them to the mean of all": times(&lru, of_all(m), 0.95));
-        check!(f, ", LRU-FQ to normal": times(lru, fifo, 0.95));
+        let of_udp = |router, n| of(m, router, n, UDP) / f64::from(n);
+        check!(f, for n in FLOODS, "{n} UDP flows, one of them to the mean of all":
+            times(of_udp(LRU, n), of_all(m, n), 0.95));
+        check!(f, for n in FLOODS, "{n} UDP flows, LRU-FQ to normal":
+            times(of_udp(LRU, n), of_udp(FIFO, n), 0.95));
         show!(f, m, "share of the time that UDP flows are treated as hogs":
-            by_udp(|n| at(m, LRU, n).metric(HOGS) / f64::from(n)));
+            for n in FLOODS, "{n} UDP flows": of(m, LRU, n, HOGS) / f64::from(n));
     });
     claim(r, "table4.2", "TCP is not harmed either").measured(|m, f| {
-        let tcp = by_udp(|n| at(m, LRU, n).metric(TCP) / f64::from(20 - n));
-        check!(f, ", a TCP flow to the mean of all": times(tcp, of_all(m), 0.97));
+        check!(f, for n in FLOODS, "{n} UDP flows, a TCP flow to the mean of all":
+            times(of(m, LRU, n, TCP) / f64::from(20 - n), of_all(m, n), 0.97));
     });
     claim(r, "table4.3", "Printed ideal = weighted mean").arithmetic(|_, f| {
         for (udp, tcp, [of_udp, of_tcp, of_all]) in TABLE_4 {
             let mean = (f64::from(udp) * of_udp + f64::from(tcp) * of_tcp) / 20.0;
-            check!(f, "{udp} UDP flows, weighted mean of {of_udp:?} and {of_tcp:?} less the printed {of_all:?}":
-                at_most((mean - of_all).abs(), 0.001));
+            check!(f, "{udp} UDP flows, weighted mean of {of_udp:?} and {of_tcp:?} less the printed {of_all:?}": at_most((mean - of_all).abs(), 0.001));
         }
     });
 }
@@ -404,12 +395,9 @@ fn udp_share(m: &Measured, percent: u32, floods: u32) -> Samples {
     1.0 - limited(m, &format!("hit {percent}"), floods).metric(SHARE)
 }
 
-/// UDP's share above what is set, by floods and by the percentage that is set.
-fn excess(m: &Measured, floods: &[u32], percents: &[u32]) -> Series {
-    series(pairs(floods, percents), |(n, percent)| {
-        let excess = udp_share(m, percent, n) - f64::from(percent) / 100.0;
-        (format!("{n} floods at {percent} %"), excess)
-    })
+/// UDP's share above what is set.
+fn excess(m: &Measured, percent: u32, floods: u32) -> Samples {
+    udp_share(m, percent, floods) - f64::from(percent) / 100.0
 }
 
 const FIG_5A_FLOODS: [u32; 4] = [2, 3, 4, 6];
@@ -438,99 +426,72 @@ fn fig5a(r: &mut Recipe) {
         "share set for the queue of hogs, %",
         |m| {
             let percents = [10, 20, 30, 40, 50, 60, 70, 80, 90];
-            let line = |n| {
-                swept(
-                    format!("{n} floods"),
-                    percents.map(|x| (x, udp_share(m, x, n))),
-                )
-            };
+            let line = |n| swept!(for x in percents, "{n} floods": udp_share(m, x, n));
             FIG_5A_FLOODS.map(line).into()
         },
     );
 
     let text = "With 2 or 3 floods the set limit is met down to 30 %";
     claim(r, "fig5a.1", text).calibrated(|m, f| {
-        check!(f, ", excess of UDP": between(excess(m, &[2, 3], &[30, 40, 50]), [-0.05, 0.05]));
-        check!(f, ", excess of UDP": at_most(excess(m, &[2, 3], &[60, 70, 80, 90]), 0.05));
+        check!(f, for (n, x) in pairs(&[2, 3], &[30, 40, 50]),
+            "{n} floods at {x} %, excess of UDP": between(excess(m, x, n), [-0.05, 0.05]));
+        check!(f, for (n, x) in pairs(&[2, 3], &[60, 70, 80, 90]),
+            "{n} floods at {x} %, excess of UDP": at_most(excess(m, x, n), 0.05));
     });
     let text = "Limits of 20 and 10 % are not met, because the scheduler is work-conserving";
     claim(r, "fig5a.2", text).calibrated(|m, f| {
-        check!(f, ", excess of UDP": above(excess(m, &[2, 3], &[10, 20]), 0.0));
-        for n in [2, 3] {
-            let steps = series([30, 20, 10], |percent| {
-                let excess = udp_share(m, percent, n) - f64::from(percent) / 100.0;
-                (format!("{percent} %"), excess)
-            });
-            check!(f, "{n} floods, excess of UDP": ascends(steps));
-        }
+        check!(f, for (n, x) in pairs(&[2, 3], &[10, 20]),
+            "{n} floods at {x} %, excess of UDP": above(excess(m, x, n), 0.0));
+        check!(f, for n in [2, 3], "{n} floods, excess of UDP":
+            ascends(series!(for x in [30, 20, 10], "{x} %": excess(m, x, n))));
     });
     claim(r, "fig5a.3", "More floods weaken containment").measured(|m, f| {
-        let of = |n| {
-            series([50, 30], |percent| {
-                (format!("at {percent} %"), udp_share(m, percent, n))
-            })
+        check!(f, for x in [50, 30], "at {x} %, UDP share of 3 and 4 floods":
+            not_more(udp_share(m, x, 3), udp_share(m, x, 4)));
+        check!(f, for x in [50, 30], "at {x} %, UDP share of 3 and 6 floods":
+            less(udp_share(m, x, 3), udp_share(m, x, 6)));
+        let pauses = |n, x: u32| {
+            m.at("lru-fq/fig5a-pauses", format!("hit {x}"))
+                .and("flows", n)
         };
-        check!(f, ", UDP share of 3 and 4 floods": not_more(of(3), of(4)));
-        check!(f, ", UDP share of 3 and 6 floods": less(of(3), of(6)));
-        f.shown(
-            m,
-            "with floods that pause for 0.2 s at a time, UDP share",
-            |m| {
-                series(pairs(&FIG_5A_FLOODS, &[50, 30]), |(n, percent)| {
-                    let at = m
-                        .at("lru-fq/fig5a-pauses", format!("hit {percent}"))
-                        .and("flows", n);
-                    (format!("{n} floods at {percent} %"), 1.0 - at.metric(SHARE))
-                })
-            },
-        );
+        show!(f, m, "with floods that pause for 0.2 s at a time, UDP share":
+            for (n, x) in pairs(&FIG_5A_FLOODS, &[50, 30]), "{n} floods at {x} %":
+                1.0 - pauses(n, x).metric(SHARE));
     });
     let text = "The cause is floods pushed out of the cache by TCP flows";
     claim(r, "fig5a.4", text).measured(|m, f| {
-        let missed = |at: Point<'_>, n| (1.0 - at.metric(HOGS) / f64::from(n)).as_shares();
-        for (n, more) in [(2, 4), (4, 6)] {
-            let [few, many] = [n, more].map(|n| missed(limited(m, "hit 50", n), n));
-            check!(f, "share of flood packets in the miss queue, {n} and {more} floods":
-                less(few, many));
-        }
-        let by = |floods: &[u32], of: &dyn Fn(u32) -> Samples| {
-            series(floods, |n| (format!("{n} floods"), of(*n)))
+        let missed = |scenario, n: u32| {
+            let at = m.at(scenario, "hit 50").and("flows", n);
+            (1.0 - at.metric(HOGS) / f64::from(n)).as_shares()
         };
-        let outside =
-            |n| f64::from(n) - limited(m, "hit 50", n).metric("known_flows.bottleneck.flood");
-        check!(f, ", how many are not in the cache at a time": above(by(&[4, 6], &outside), 0.0));
-        show!(f, m, "hogs replaced in a run":
-            by(&[4, 6], &|n| limited(m, "hit 50", n).metric("gauge.bottleneck.evicted_hogs")));
-        f.shown(
-            m,
-            "floods that pause for 0.2 s at a time, share not in the hit queue",
-            |m| {
-                by(&FIG_5A_FLOODS, &|n| {
-                    missed(m.at("lru-fq/fig5a-pauses", "hit 50").and("flows", n), n)
-                })
-            },
-        );
+        let of = |n, metric| limited(m, "hit 50", n).metric(metric);
+        check!(f, for (n, more) in [(2, 4), (4, 6)],
+            "share of flood packets in the miss queue, {n} and {more} floods":
+                less(missed("lru-fq/fig5a", n), missed("lru-fq/fig5a", more)));
+        check!(f, for n in [4, 6], "{n} floods, how many are not in the cache at a time":
+            above(f64::from(n) - of(n, KNOWN), 0.0));
+        show!(f, m, "hogs replaced in a run": for n in [4, 6], "{n} floods":
+            of(n, "gauge.bottleneck.evicted_hogs"));
+        show!(f, m, "floods that pause for 0.2 s at a time, share not in the hit queue":
+            for n in FIG_5A_FLOODS, "{n} floods": missed("lru-fq/fig5a-pauses", n));
     });
     claim(r, "fig5a.5", "The normal router leaves TCP about 7 %").calibrated(|m, f| {
-        let of = |n| limited(m, FIFO, n).metric(SHARE);
-        check!(f, "":
-            between(series(FIG_5A_FLOODS, |n| (format!("{n} floods"), of(n))), [0.03, 0.12]));
+        check!(f, for n in FIG_5A_FLOODS, "{n} floods":
+            between(limited(m, FIFO, n).metric(SHARE), [0.03, 0.12]));
         show!(f, m, "by what the hub carries, in Mbit/s, with three floods":
             by_reading(m, FIFO, &HUBS, SHARE));
     });
     let text = "LRU-FQ gives TCP clearly more than the normal router at every point";
     claim(r, "fig5a.6", text).calibrated(|m, f| {
         let others = [10, 20, 30, 40, 60, 70, 80];
+        let share = |n, variant: &str| limited(m, variant, n).metric(SHARE);
         for (floods, percents, factor) in [
             (&FIG_5A_FLOODS[..], &others[..], 1.5),
             (&[2, 3, 4], &[50], 4.0),
             (&[6], &[50], 1.5),
         ] {
-            for (n, percent) in pairs(floods, percents) {
-                let [lru, fifo] = [&format!("hit {percent}"), FIFO]
-                    .map(|variant| limited(m, variant, n).metric(SHARE));
-                check!(f, "{n} floods at {percent} %": times(lru, fifo, factor));
-            }
+            check!(f, for (n, x) in pairs(floods, percents), "{n} floods at {x} %":
+                times(share(n, &format!("hit {x}")), share(n, FIFO), factor));
         }
     });
 }
@@ -553,40 +514,22 @@ fn fig5b(r: &mut Recipe) {
     }
     let title = "UDP's share of UDP and long TCP, three floods";
     r.figure(title, "rate of all floods together, Mbit/s", |m| {
-        let line = |percent| {
-            swept(
-                format!("{percent} % set"),
-                RATES.map(|x| (x, share(m, percent, x))),
-            )
-        };
+        let line = |percent| swept!(for x in RATES, "{percent} % set": share(m, percent, x));
         [10, 20, 30, 40, 50].map(line).into()
     });
 
     claim(r, "fig5b.1", "Containment works at every flood rate").measured(|m, f| {
         for (percent, rates) in [(30, &RATES[..]), (40, &RATES[1..]), (50, &RATES[2..])] {
-            let of = |rate: &u32| {
-                (
-                    format!("{rate} Mbit/s at {percent} %"),
-                    excess(m, percent, *rate),
-                )
-            };
-            check!(f, ", excess of UDP": at_most(series(rates, of), 0.05));
+            check!(f, for &rate in rates, "{rate} Mbit/s at {percent} %, excess of UDP":
+                at_most(excess(m, percent, rate), 0.05));
         }
     });
     let text = "At lower flood rates the goals are met better";
     claim(r, "fig5b.2", text).measured(|m, f| {
-        let of = |rate| {
-            series([10, 20], |percent| {
-                (format!("at {percent} %"), excess(m, percent, rate))
-            })
-        };
-        check!(f, ", excess of UDP at 40 and at 100 Mbit/s": less(of(40), of(100)));
-        for percent in [10, 20] {
-            let steps = series(RATES, |rate| {
-                (format!("{rate} Mbit/s"), excess(m, percent, rate))
-            });
-            check!(f, "at {percent} %, excess of UDP": rises(steps));
-        }
+        check!(f, for x in [10, 20], "at {x} %, excess of UDP at 40 and at 100 Mbit/s":
+            less(excess(m, x, 40), excess(m, x, 100)));
+        check!(f, for x in [10, 20], "at {x} %, excess of UDP":
+            rises(series!(for rate in RATES, "{rate} Mbit/s": excess(m, x, rate))));
     });
 }
 
@@ -614,24 +557,14 @@ fn fig6(r: &mut Recipe) {
         "TCP's share of UDP and long TCP",
         "flows in the cache",
         |m| {
-            let line = |n| {
-                swept(
-                    format!("{n} floods"),
-                    CACHES.map(|x| (x, at(m, n, x).metric(SHARE))),
-                )
-            };
+            let line = |n| swept!(for x in CACHES, "{n} floods": at(m, n, x).metric(SHARE));
             [2, 3, 4, 5].map(line).into()
         },
     );
 
     claim(r, "fig6.1", "Cache equal to the flood count is too small").measured(|m, f| {
-        let of = |n| {
-            (
-                format!("{n} floods, a cache of {n}"),
-                at(m, n, n).metric(SHARE),
-            )
-        };
-        check!(f, ", TCP share": at_most(series([2, 3, 4, 5], of), 0.4));
+        check!(f, for n in [2, 3, 4, 5], "{n} floods, a cache of {n}, TCP share":
+            at_most(at(m, n, n).metric(SHARE), 0.4));
     });
     claim(r, "fig6.2", "A cache larger than the flood count mends it").measured(|m, f| {
         let large: [(u32, &[u32]); 3] = [
@@ -640,13 +573,8 @@ fn fig6(r: &mut Recipe) {
             (4, &[12, 16, 24, 48]),
         ];
         for (n, caches) in large {
-            let of = |cache: &u32| {
-                (
-                    format!("{n} floods, a cache of {cache}"),
-                    at(m, n, *cache).metric(SHARE),
-                )
-            };
-            check!(f, ", TCP share": at_least(series(caches, of), 0.45));
+            check!(f, for &cache in caches, "{n} floods, a cache of {cache}, TCP share":
+                at_least(at(m, n, cache).metric(SHARE), 0.45));
         }
     });
     claim(r, "fig6.3", "Below that, S_tcp rises with the cache").measured(|m, f| {
@@ -656,24 +584,16 @@ fn fig6(r: &mut Recipe) {
             (4, &[4, 5, 6, 8, 9, 12]),
             (5, &[5, 6, 8, 9, 12]),
         ];
-        for (n, caches) in small {
-            let of = |cache: &u32| (format!("cache {cache}"), at(m, n, *cache).metric(SHARE));
-            check!(f, "{n} floods, TCP share": rises(series(caches, of)));
-        }
+        check!(f, for (n, caches) in small, "{n} floods, TCP share":
+            rises(series!(for &x in caches, "cache {x}": at(m, n, x).metric(SHARE))));
     });
     claim(r, "fig6.4", "A very large cache lets TCP flows in").measured(|m, f| {
         let hit = "class_packets.bottleneck.long.1";
-        let of = |cache| {
-            series([2, 3, 4, 5], |n| {
-                (format!("{n} floods"), at(m, n, cache).metric(hit))
-            })
-        };
-        check!(f, ", TCP packets from the hit queue, cache of 12 and of 48": less(of(12), of(48)));
-        f.shown(m, "TCP share by cache", |m| {
-            series(pairs(&[12, 24, 32, 48], &[2, 3, 4, 5]), |(cache, n)| {
-                (format!("{n} floods {cache}"), at(m, n, cache).metric(SHARE))
-            })
-        });
+        check!(f, for n in [2, 3, 4, 5],
+            "{n} floods, TCP packets from the hit queue, cache of 12 and of 48":
+                less(at(m, n, 12).metric(hit), at(m, n, 48).metric(hit)));
+        show!(f, m, "TCP share by cache": for (cache, n) in pairs(&[12, 24, 32, 48], &[2, 3, 4, 5]),
+            "{n} floods {cache}": at(m, n, cache).metric(SHARE));
     });
     let text = "Pinning by a rate threshold lowers sensitivity to the cache size";
     claim(r, "fig6.5", text).measured(|m, f| {
@@ -698,20 +618,14 @@ fn fig7(r: &mut Recipe) {
             .metric(TCP)
     }
     claim(r, "fig7a.1", "Aggregate does not depend on the cache size").measured(|m, f| {
-        let caches = [5, 10, 20, 40, 60, 100];
-        let lru = series(caches, |n| {
-            (format!("cache of {n}"), total(m, 30, &format!("cache {n}")))
-        });
-        check!(f, " to normal, Mbit/s": within(lru, total(m, 30, FIFO), 0.02));
+        check!(f, for cache in [5, 10, 20, 40, 60, 100], "cache of {cache} to normal, Mbit/s":
+            within(total(m, 30, &format!("cache {cache}")), total(m, 30, FIFO), 0.02));
         f.remark(QUEUES);
     });
     let text = "Aggregate does not depend on the flow count, up to 150";
     claim(r, "fig7b.1", text).measured(|m, f| {
-        let [lru, fifo] = ["cache 60", FIFO].map(|queues| {
-            let of = |n| (format!("{n} flows"), total(m, n, queues));
-            series([5, 10, 30, 60, 100, 150], of)
-        });
-        check!(f, ", LRU-FQ to normal, Mbit/s": within(lru, fifo, 0.02));
+        check!(f, for n in [5, 10, 30, 60, 100, 150], "{n} flows, LRU-FQ to normal, Mbit/s":
+            within(total(m, n, "cache 60"), total(m, n, FIFO), 0.02));
         f.remark(QUEUES);
     });
     let why = "a bench: a simulation has no processor. `weir bench discipline` measures nanoseconds a packet by flows and by cache";
@@ -765,7 +679,7 @@ fn remedies(r: &mut Recipe) {
     claim(r, "text.1", "A larger cache mends the 4-flood case").measured(|m, f| {
         mends(m, f, "cache 24");
         let others = ["cache 48", "cache 24, 10 Mbit/s", "cache 48, 10 Mbit/s"];
-        show!(f, m, "excess with others": series(others, |other| (other, remedied(m, other))));
+        show!(f, m, "excess with others": for other in others, "{other}": remedied(m, other));
     });
     claim(r, "text.2", "Pinning mends the 4-flood case").measured(|m, f| {
         mends(m, f, "pin");
@@ -779,13 +693,12 @@ fn remedies(r: &mut Recipe) {
         show!(f, m, "at 1:2": at("1:2"));
     });
     claim(r, "text.4", "Weights set the bandwidth split by policy").calibrated(|m, f| {
-        let slope = series(FLOODS, |n| {
+        for n in FLOODS {
             let udp = |percent| udp_share(m, percent, n);
             let slope = 2.0 * udp(70) + udp(60) - udp(40) - 2.0 * udp(30);
-            (format!("{n} floods"), slope)
-        });
-        check!(f, ", slope of the UDP share over targets of 30 % to 70 %":
-            between(slope, [0.85, 1.15]));
+            check!(f, "{n} floods, slope of the UDP share over targets of 30 % to 70 %":
+                between(slope, [0.85, 1.15]));
+        }
     });
 }
 
@@ -797,9 +710,9 @@ fn compared(r: &mut Recipe) {
     claim(r, "text.5", text).measured(|m, f| {
         for (ports, buckets) in pairs(&[4, 100], &[16, 128]) {
             for (name, metric) in SHARE_AND_FETCHES {
-                let [sfq, lru] = [&format!("sfq {buckets}"), LRU].map(|variant| m.at("lru-fq/text-sfq", variant).and("flows", ports).metric(metric));
+                let of = |variant: &str| m.at("lru-fq/text-sfq", variant).and("flows", ports).metric(metric);
                 check!(f, "{ports} ports, SFQ with {buckets} queues, {name} of the other and of LRU-FQ":
-                    less(sfq, lru));
+                    less(of(&format!("sfq {buckets}")), of(LRU)));
             }
         }
     });
@@ -811,7 +724,7 @@ fn compared(r: &mut Recipe) {
             check!(f, "floods {place}, {name} of the other and of LRU-FQ": less(cbq, lru));
         }
         show!(f, m, "not decided: TCP share with classes by protocol":
-            series(["apart", "among"], |place| (place, of(format!("protocol {place}"), SHARE))));
+            for place in ["apart", "among"], "{place}": of(format!("protocol {place}"), SHARE));
         f.remark(
             "`apart`: the floods' network is a class of its own, so classes hold them back by construction; `among`: \
              the floods come from the network of the TCP senders",
@@ -820,24 +733,21 @@ fn compared(r: &mut Recipe) {
 }
 
 fn known(r: &mut Recipe) {
-    /// A metric of one, two and three floods, for each of them.
-    fn of_each(m: &Measured, metric: &str) -> Series {
-        series([1, 2, 3], |n| {
-            let at = m.at("lru-fq/text-floods", "hit 50").and("flows", n);
-            (format!("{n} floods"), at.metric(metric) / f64::from(n))
-        })
+    fn of(m: &Measured, floods: u32, metric: &str) -> Samples {
+        m.at("lru-fq/text-floods", "hit 50")
+            .and("flows", floods)
+            .metric(metric)
     }
     let text = "Attack flows are identified with high probability";
     claim(r, "text.7", text).measured(|m, f| {
-        check!(f, ", share of packets to the hit queue": at_least(of_each(m, HOGS), 0.9));
+        check!(f, for n in [1, 2, 3], "{n} floods, share of packets to the hit queue":
+            at_least(of(m, n, HOGS) / f64::from(n), 0.9));
     });
     claim(r, "text.8", "State is fixed whatever the flow count").measured(|m, f| {
-        let bytes = series([(1000, 200), (100_000, 20_000)], |(flows, each)| {
-            let at = m.at("lru-fq/text-state", "").and("flows", each);
-            (format!("{flows} flows"), at.metric("state_bytes.bottleneck") / f64::from(flows))
-        });
-        let what = ", bytes of state for each (the addresses, ports and protocol of a flow are 13)";
-        f.at_most(what, bytes, 12.9);
+        let of = |flows: u32| m.at("lru-fq/text-state", "").and("flows", flows).metric("state_bytes.bottleneck");
+        check!(f, for (flows, each) in [(1000, 200), (100_000, 20_000)],
+            "{flows} flows, bytes of state for each (the addresses, ports and protocol of a flow are 13)":
+                at_most(of(each) / f64::from(flows), 12.9));
         f.remark("a test of all disciplines compares what they say of their state with what they allocate");
     });
     let why = "a bench: a simulation has no processor. `weir bench discipline` measures nanoseconds a packet";
@@ -849,23 +759,16 @@ fn known(r: &mut Recipe) {
         check!(f, "the same, and with every flow admitted at once": less(web("1:1"), web("all")));
     });
     claim(r, "text.11", "Cache holds mainly high-rate flows").measured(|m, f| {
-        check!(f, ", share of samples in the cache":
-            at_least(of_each(m, "known_flows.bottleneck.flood"), 0.9));
-        f.shown(m, "long TCP flows among the 12 entries", |m| {
-            series([1, 2, 3], |n| {
-                let at = m.at("lru-fq/text-floods", "hit 50").and("flows", n);
-                (
-                    format!("{n} floods"),
-                    at.metric("known_flows.bottleneck.long"),
-                )
-            })
-        });
+        check!(f, for n in [1, 2, 3], "{n} floods, share of samples in the cache":
+            at_least(of(m, n, KNOWN) / f64::from(n), 0.9));
+        show!(f, m, "long TCP flows among the 12 entries": for n in [1, 2, 3], "{n} floods":
+            of(m, n, "known_flows.bottleneck.long"));
     });
     claim(r, "text.12", "Web gets lower delay and less jitter at once").measured(|m, f| {
         for (what, metric, factor) in [("mean", RESPONSE, 5.0), ("deviation of", RESPONSE_DEV, 2.0)]
         {
-            let [lru, fifo] = both(m, metric);
-            check!(f, ", {what} response, normal to LRU-FQ, s": times(fifo, lru, factor));
+            check!(f, for n in FLOODS, "{n} floods, {what} response, normal to LRU-FQ, s":
+                times(flooded(m, FIFO, n, metric), flooded(m, LRU, n, metric), factor));
         }
     });
     let why = "for the lab and the bench: small packets cost processor time, which a simulation has not. `weir bench discipline` \

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Values combine seed by seed: `1.0 - share`, `new / old`. A [`Series`] is a quantity at several points with a name
-//! each; a condition on it is a condition at each of its points.
+//! each.
 
 use std::fmt;
 
@@ -118,18 +118,18 @@ impl fmt::Display for At {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Series(pub(super) Vec<(String, Samples)>);
 
-/// The series of a quantity at these points.
-pub(super) fn series<T, N: Into<String>>(
-    points: impl IntoIterator<Item = T>,
-    of: impl Fn(T) -> (N, Samples),
-) -> Series {
-    let named = points.into_iter().map(of);
-    Series(
-        named
-            .map(|(name, samples)| (name.into(), samples))
-            .collect(),
-    )
+/// A series over rows of values: `series!(for n in [2, 3], "{n} floods": share(m, n))`.
+macro_rules! series {
+    (for $row:pat in $rows:expr, $name:literal: $value:expr) => {
+        $crate::reproduce::query::Series(
+            $rows
+                .into_iter()
+                .map(|$row| (format!($name), $value))
+                .collect(),
+        )
+    };
 }
+pub(super) use series;
 
 /// The greatest and the least value, seed by seed.
 pub(super) fn extremes(all: impl IntoIterator<Item = Samples>) -> [Samples; 2] {
@@ -147,24 +147,6 @@ pub(super) fn pairs<A: Copy, B: Copy>(all: &[A], with: &[B]) -> Vec<(A, B)> {
 }
 
 impl Series {
-    /// Each quantity, with its name in front of this text.
-    pub(super) fn named(self, text: &str) -> impl Iterator<Item = (String, Samples)> {
-        let all = self.0.into_iter();
-        all.map(move |(name, samples)| (name + text, samples))
-    }
-
-    /// Each quantity as in [`Self::named`], with the one of another series at the same point; a single other one is
-    /// that of all points.
-    pub(super) fn beside(
-        self,
-        text: &str,
-        Self(others): Self,
-    ) -> impl Iterator<Item = (String, Samples, Samples)> {
-        let others = others.into_iter().map(|(_, samples)| samples).cycle();
-        let both = self.named(text).zip(others);
-        both.map(|((what, a), b)| (what, a, b))
-    }
-
     /// Every quantity as text, after its name.
     pub(super) fn shown(&self) -> String {
         let each = self.0.iter().map(|(name, samples)| match name.as_str() {
@@ -178,23 +160,5 @@ impl Series {
 impl From<Samples> for Series {
     fn from(samples: Samples) -> Self {
         Self(vec![(String::new(), samples)])
-    }
-}
-
-impl From<&Samples> for Series {
-    fn from(samples: &Samples) -> Self {
-        samples.clone().into()
-    }
-}
-
-impl From<&Self> for Series {
-    fn from(series: &Self) -> Self {
-        series.clone()
-    }
-}
-
-impl From<f64> for Series {
-    fn from(number: f64) -> Self {
-        Samples::from(number).into()
     }
 }

@@ -48,8 +48,14 @@ macro_rules! check {
 }
 pub(super) use check;
 
-/// Shows values that decide nothing: `show!(f, m, "at 1:2": response)`.
+/// Shows values that decide nothing: `show!(f, m, "at 1:2": response)`. `show!(f, m, "goodput": for n in [2, 3],
+/// "{n} floods": ..)` shows a series.
 macro_rules! show {
+    ($findings:ident, $measured:ident, $what:literal: for $($series:tt)*) => {
+        $findings.shown($measured, &format!($what), |_| {
+            $crate::reproduce::query::series!(for $($series)*)
+        })
+    };
     ($findings:ident, $measured:ident, $what:literal: $values:expr) => {
         $findings.shown($measured, &format!($what), |_| $values)
     };
@@ -193,6 +199,12 @@ impl Samples {
     }
 }
 
+impl From<&Self> for Samples {
+    fn from(samples: &Self) -> Self {
+        samples.clone()
+    }
+}
+
 impl From<f64> for Samples {
     fn from(number: f64) -> Self {
         Self::new(vec![number])
@@ -252,57 +264,52 @@ pub(super) struct Findings {
 
 impl Findings {
     /// The quantity is at most this.
-    pub(super) fn at_most(&mut self, what: &str, a: impl Into<Series>, bound: f64) {
-        for (what, a) in a.into().named(what) {
-            let met = sign(&a.map(|x| bound - x));
-            self.bar(met, &what, a.summary(), [None, Some(bound)]);
-            self.push(
-                met,
-                format!("{what}: {} (at most {})", a.shown(), shown(bound)),
-            );
-        }
+    pub(super) fn at_most(&mut self, what: &str, a: impl Into<Samples>, bound: f64) {
+        let a = a.into();
+        let met = sign(&a.map(|x| bound - x));
+        self.bar(met, what, a.summary(), [None, Some(bound)]);
+        self.push(
+            met,
+            format!("{what}: {} (at most {})", a.shown(), shown(bound)),
+        );
     }
 
     /// The quantity is at least this.
-    pub(super) fn at_least(&mut self, what: &str, a: impl Into<Series>, bound: f64) {
-        for (what, a) in a.into().named(what) {
-            let met = sign(&a.map(|x| x - bound));
-            self.bar(met, &what, a.summary(), [Some(bound), None]);
-            self.push(
-                met,
-                format!("{what}: {} (at least {})", a.shown(), shown(bound)),
-            );
-        }
+    pub(super) fn at_least(&mut self, what: &str, a: impl Into<Samples>, bound: f64) {
+        let a = a.into();
+        let met = sign(&a.map(|x| x - bound));
+        self.bar(met, what, a.summary(), [Some(bound), None]);
+        self.push(
+            met,
+            format!("{what}: {} (at least {})", a.shown(), shown(bound)),
+        );
     }
 
     /// The quantity is greater than this.
-    pub(super) fn above(&mut self, what: &str, a: impl Into<Series>, bound: f64) {
-        for (what, a) in a.into().named(what) {
-            let met = strict(&a.map(|x| x - bound));
-            self.bar(met, &what, a.summary(), [Some(bound), None]);
-            self.push(
-                met,
-                format!("{what}: {} (above {})", a.shown(), shown(bound)),
-            );
-        }
+    pub(super) fn above(&mut self, what: &str, a: impl Into<Samples>, bound: f64) {
+        let a = a.into();
+        let met = strict(&a.map(|x| x - bound));
+        self.bar(met, what, a.summary(), [Some(bound), None]);
+        self.push(
+            met,
+            format!("{what}: {} (above {})", a.shown(), shown(bound)),
+        );
     }
 
     /// The quantity is in this range.
-    pub(super) fn between(&mut self, what: &str, a: impl Into<Series>, [low, high]: [f64; 2]) {
-        for (what, a) in a.into().named(what) {
-            let met = worse(sign(&a.map(|x| x - low)), sign(&a.map(|x| high - x)));
-            self.bar(met, &what, a.summary(), [Some(low), Some(high)]);
-            let range = format!("{} to {}", shown(low), shown(high));
-            self.push(met, format!("{what}: {} ({range})", a.shown()));
-        }
+    pub(super) fn between(&mut self, what: &str, a: impl Into<Samples>, [low, high]: [f64; 2]) {
+        let a = a.into();
+        let met = worse(sign(&a.map(|x| x - low)), sign(&a.map(|x| high - x)));
+        self.bar(met, what, a.summary(), [Some(low), Some(high)]);
+        let range = format!("{} to {}", shown(low), shown(high));
+        self.push(met, format!("{what}: {} ({range})", a.shown()));
     }
 
     /// The first quantity is less than the second.
-    pub(super) fn less(&mut self, what: &str, a: impl Into<Series>, b: impl Into<Series>) {
-        for (what, a, b) in a.into().beside(what, b.into()) {
-            let met = clearly_less(&a, &b);
-            self.push(met, format!("{what}: {} < {}", a.shown(), b.shown()));
-        }
+    pub(super) fn less(&mut self, what: &str, a: impl Into<Samples>, b: impl Into<Samples>) {
+        let (a, b) = (a.into(), b.into());
+        let met = clearly_less(&a, &b);
+        self.push(met, format!("{what}: {} < {}", a.shown(), b.shown()));
     }
 
     /// The first quantity is less than the second in at least `least` of these places, and reversed in none: nowhere is
@@ -356,68 +363,64 @@ impl Findings {
     }
 
     /// The first quantity is not more than the second by the minimum effect, per the whole interval.
-    pub(super) fn not_more(&mut self, what: &str, a: impl Into<Series>, b: impl Into<Series>) {
-        for (what, a, b) in a.into().beside(what, b.into()) {
-            let difference = b.less(&a);
-            let met = match (difference.summary(), minimum_effect(&a, &b)) {
-                (Some(s), Some(effect)) => match s.ci95.unwrap_or(0.0) {
-                    reach if s.mean - reach >= -effect => Met::Yes,
-                    reach if s.mean + reach < -effect => Met::No,
-                    _ => Met::Unclear,
-                },
-                _ => Met::Missing,
-            };
-            self.push(met, format!("{what}: {} <= {}", a.shown(), b.shown()));
-        }
+    pub(super) fn not_more(&mut self, what: &str, a: impl Into<Samples>, b: impl Into<Samples>) {
+        let (a, b) = (a.into(), b.into());
+        let difference = b.less(&a);
+        let met = match (difference.summary(), minimum_effect(&a, &b)) {
+            (Some(s), Some(effect)) => match s.ci95.unwrap_or(0.0) {
+                reach if s.mean - reach >= -effect => Met::Yes,
+                reach if s.mean + reach < -effect => Met::No,
+                _ => Met::Unclear,
+            },
+            _ => Met::Missing,
+        };
+        self.push(met, format!("{what}: {} <= {}", a.shown(), b.shown()));
     }
 
     /// The first quantity is at least `factor` times the second.
     pub(super) fn times(
         &mut self,
         what: &str,
-        a: impl Into<Series>,
-        b: impl Into<Series>,
+        a: impl Into<Samples>,
+        b: impl Into<Samples>,
         factor: f64,
     ) {
-        for (what, a, b) in a.into().beside(what, b.into()) {
-            let met = sign(&a.with(&b, |a, b| a - factor * b));
-            let times = format!("{what}, times");
-            self.bar(met, &times, ratio(&a, &b), [Some(factor), None]);
-            let ratio = match (a.mean(), b.mean()) {
-                (Some(a), Some(b)) if b != 0.0 => format!("{} times", shown(a / b)),
-                _ => "no ratio".to_owned(),
-            };
-            let text = format!("{what}: {ratio}, {} to {}", a.shown(), b.shown());
-            self.push(met, format!("{text} (at least {} times)", shown(factor)));
-        }
+        let (a, b) = (a.into(), b.into());
+        let met = sign(&a.with(&b, |a, b| a - factor * b));
+        let times = format!("{what}, times");
+        self.bar(met, &times, ratio(&a, &b), [Some(factor), None]);
+        let ratio = match (a.mean(), b.mean()) {
+            (Some(a), Some(b)) if b != 0.0 => format!("{} times", shown(a / b)),
+            _ => "no ratio".to_owned(),
+        };
+        let text = format!("{what}: {ratio}, {} to {}", a.shown(), b.shown());
+        self.push(met, format!("{text} (at least {} times)", shown(factor)));
     }
 
     /// The two quantities differ by at most this share of the second.
     pub(super) fn within(
         &mut self,
         what: &str,
-        a: impl Into<Series>,
-        b: impl Into<Series>,
+        a: impl Into<Samples>,
+        b: impl Into<Samples>,
         share: f64,
     ) {
-        for (what, a, b) in a.into().beside(what, b.into()) {
-            let low = sign(&a.with(&b, |a, b| a - (1.0 - share) * b));
-            let high = sign(&a.with(&b, |a, b| (1.0 + share) * b - a));
-            let (met, times) = (worse(low, high), format!("{what}, ratio"));
-            let limits = [1.0 - share, 1.0 + share].map(Some);
-            self.bar(met, &times, ratio(&a, &b), limits);
-            let off = match (a.mean(), b.mean()) {
-                (Some(a), Some(b)) if b != 0.0 => format!("{:+.2} %", 100.0 * (a / b - 1.0)),
-                _ => "no ratio".to_owned(),
-            };
-            let text = format!("{what}: {off}, {} to {}", a.shown(), b.shown());
-            self.push(met, format!("{text} (within {} %)", 100.0 * share));
-        }
+        let (a, b) = (a.into(), b.into());
+        let low = sign(&a.with(&b, |a, b| a - (1.0 - share) * b));
+        let high = sign(&a.with(&b, |a, b| (1.0 + share) * b - a));
+        let (met, times) = (worse(low, high), format!("{what}, ratio"));
+        let limits = [1.0 - share, 1.0 + share].map(Some);
+        self.bar(met, &times, ratio(&a, &b), limits);
+        let off = match (a.mean(), b.mean()) {
+            (Some(a), Some(b)) if b != 0.0 => format!("{:+.2} %", 100.0 * (a / b - 1.0)),
+            _ => "no ratio".to_owned(),
+        };
+        let text = format!("{what}: {off}, {} to {}", a.shown(), b.shown());
+        self.push(met, format!("{text} (within {} %)", 100.0 * share));
     }
 
     /// The quantity rises from point to point.
-    pub(super) fn rises(&mut self, what: &str, steps: impl Into<Series>) {
-        let Series(steps) = steps.into();
+    pub(super) fn rises(&mut self, what: &str, Series(steps): Series) {
         let pairs = || steps.windows(2);
         let grown = pairs().map(|p| not_negative(&p[1].1.less(&p[0].1)));
         let ends = match steps.as_slice() {
@@ -432,8 +435,7 @@ impl Findings {
     }
 
     /// The quantity rises at every step.
-    pub(super) fn ascends(&mut self, what: &str, steps: impl Into<Series>) {
-        let Series(steps) = steps.into();
+    pub(super) fn ascends(&mut self, what: &str, Series(steps): Series) {
         let grown = steps.windows(2).map(|p| clearly_less(&p[0].1, &p[1].1));
         let met = grown.reduce(worse).unwrap_or(Met::Missing);
         self.push(met, format!("{what} ascends: {}", Series(steps).shown()));
@@ -587,7 +589,8 @@ mod tests {
         let product = |mean: f64| share(mean).with(&of(&[1.0; 3]), |a, b| a * b);
         assert_eq!(less(&product(0.101), &product(0.109)), Verdict::Holds);
         // The minimum effect applies to the end points of a rise too, but not to a bound.
-        let steps = |last: f64| series([("1", 0.5), ("2", last)], |(name, x)| (name, share(x)));
+        let steps =
+            |last: f64| series!(for (name, x) in [("1", 0.5), ("2", last)], "{name}": share(x));
         assert_eq!(verdict(|f| f.rises("a", steps(0.505))), Verdict::Undecided);
         assert_eq!(
             verdict(|f| f.ascends("a", steps(0.505))),
@@ -674,7 +677,7 @@ mod tests {
     fn a_rise_may_rest_but_not_fall() {
         let steps = |means: &[f64]| {
             let around = |m: &f64| of(&[m - 0.1, *m, m + 0.1]);
-            series(means, |m| (m.to_string(), around(m)))
+            series!(for m in means, "{m}": around(m))
         };
         let rises = |means: &[f64]| verdict(|f| f.rises("a", steps(means)));
         assert_eq!(rises(&[1.0, 1.0, 2.0]), Verdict::Holds);
@@ -686,7 +689,7 @@ mod tests {
         // 2 -> 1.95 with differences of -0.25, 0.1, 0: the interval of the step includes zero.
         let mut noisy = steps(&[1.0, 2.0]);
         noisy.0.push(("x".into(), of(&[1.65, 2.1, 2.1])));
-        assert_eq!(verdict(|f| f.rises("a", &noisy)), Verdict::Holds);
+        assert_eq!(verdict(|f| f.rises("a", noisy.clone())), Verdict::Holds);
     }
 
     #[test]

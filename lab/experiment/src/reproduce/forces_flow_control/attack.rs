@@ -22,9 +22,7 @@ fn delivered(m: &Measured, figure: &str, variant: &str, traffic: &str) -> Sample
 
 /// The same of control messages.
 fn control(m: &Measured, figure: &str, variants: &[&str]) -> Series {
-    series(variants, |variant| {
-        (*variant, delivered(m, figure, variant, "control"))
-    })
+    series!(for variant in variants, "{variant}": delivered(m, figure, variant, "control"))
 }
 
 fn all_pass(m: &Measured, f: &mut Findings, figure: &str, traffics: &[&str], window: Window) {
@@ -54,15 +52,8 @@ fn opposite_under_drr(m: &Measured, f: &mut Findings, figure: &str) {
     check!(f, "drr, delivered by offered, control and redirect messages": less(control, redirect));
     f.shown(m, "delivered by offered", |m| {
         let variants = ["drr by flow", "drr by class", "drr, UDP 210 B"];
-        series(
-            pairs(&["control", "redirect"], &variants),
-            |(traffic, variant)| {
-                (
-                    format!("{variant}, {traffic}"),
-                    delivered(m, figure, variant, traffic),
-                )
-            },
-        )
+        series!(for (traffic, variant) in pairs(&["control", "redirect"], &variants),
+            "{variant}, {traffic}": delivered(m, figure, variant, traffic))
     });
 }
 
@@ -70,14 +61,8 @@ fn drop_tail_is_worse(m: &Measured, f: &mut Findings, figure: &str) {
     let [dppbrb, drr, tail] = DISCIPLINES.map(|name| delivered(m, figure, name, "control"));
     check!(f, "control messages delivered by offered, drop-tail and dppbrb": less(&tail, dppbrb));
     check!(f, "control messages delivered by offered, drop-tail and drr": not_more(tail, drr));
-    f.shown(m, "with UDP in packets of 210 B", |m| {
-        series(["drop-tail", "drr"], |name| {
-            (
-                name,
-                delivered(m, figure, &format!("{name}, UDP 210 B"), "control"),
-            )
-        })
-    });
+    show!(f, m, "with UDP in packets of 210 B": for name in ["drop-tail", "drr"], "{name}":
+        delivered(m, figure, &format!("{name}, UDP 210 B"), "control"));
 }
 
 fn figures(r: &mut Recipe, figure: &'static str) {

@@ -8,12 +8,10 @@ use crate::reproduce::query::{Point, Series, pairs, series};
 use crate::reproduce::recipe::{Recipe, claim};
 use crate::reproduce::verdict::{Samples, check, show};
 
-/// Delivered by offered load of an FE's control messages, by FE.
-fn control(m: &Measured, figure: &str, variant: &str, fes: &[u32], window: Window) -> Series {
-    let at = at(m, figure, variant).during(window);
-    series(fes, |fe| {
-        (format!("FE{fe}"), at.delivered(&[&format!("control{fe}")]))
-    })
+/// Delivered by offered load of an FE's control messages.
+fn control(m: &Measured, figure: &str, variant: &str, fe: u32, window: Window) -> Samples {
+    let traffic = format!("control{fe}");
+    at(m, figure, variant).during(window).delivered(&[&traffic])
 }
 
 /// Throughput of these traffics over time.
@@ -83,13 +81,13 @@ pub(super) fn fig14(r: &mut Recipe) {
     });
     let text = "Above it every control channel suffers, although the uplinks run DPPBRB";
     claim(r, "fig14.2", text).measured(|m, f| {
-        check!(f, ", control messages":
-            at_most(control(m, "fig14", "off", &[1, 2, 3], [3.0, 6.0]), 0.8));
+        check!(f, for fe in 1..=3, "FE{fe}, control messages":
+            at_most(control(m, "fig14", "off", fe, [3.0, 6.0]), 0.8));
     });
     claim(r, "fig14.3", "An attack at one FE harms the others").measured(|m, f| {
-        let [after, before] =
-            [[3.0, 6.0], [0.0, 1.0]].map(|window| control(m, "fig14", "off", &[2, 3], window));
-        check!(f, ", control messages at 3 to 6 s and at 0 to 1 s": less(after, before));
+        let during = |fe, window| control(m, "fig14", "off", fe, window);
+        check!(f, for fe in [2, 3], "FE{fe}, control messages at 3 to 6 s and at 0 to 1 s":
+            less(during(fe, [3.0, 6.0]), during(fe, [0.0, 1.0])));
     });
 }
 
@@ -105,14 +103,14 @@ pub(super) fn fig15(r: &mut Recipe) {
 
     let text = "Overload without any attacker collapses control messages too";
     claim(r, "fig15.1", text).measured(|m, f| {
-        let [off, on] =
-            ["off", "on"].map(|variant| control(m, "fig15", variant, &[1, 2, 3], [1.0, 6.0]));
-        check!(f, ", control messages": at_most(&off, 0.7));
-        check!(f, ", control messages without and with flow control": less(off, on));
+        let control = |variant, fe| control(m, "fig15", variant, fe, [1.0, 6.0]);
+        check!(f, for fe in 1..=3, "FE{fe}, control messages": at_most(control("off", fe), 0.7));
+        check!(f, for fe in 1..=3, "FE{fe}, control messages without and with flow control":
+            less(control("off", fe), control("on", fe)));
     });
     claim(r, "fig15.2", "Flow control rescues both cases").measured(|m, f| {
-        check!(f, for (fe, rescued) in control(m, "fig14", "on", &[1, 2, 3], [3.0, 6.0]).0,
-            "attack, {fe}, control messages": at_least(rescued, 0.95));
+        check!(f, for fe in 1..=3, "attack, FE{fe}, control messages":
+            at_least(control(m, "fig14", "on", fe, [3.0, 6.0]), 0.95));
         let [off, on] = ["off", "on"].map(|variant| {
             let at = at(m, "fig15", variant).during([1.0, 6.0]);
             let [one, two, three] =
@@ -140,10 +138,8 @@ fn relative_throughput(r: &mut Recipe, flow_control: &'static str) {
     let x = "redirect messages that each of three FEs is offered, Mbit/s";
     r.figure(title, x, move |m| {
         let line = |(name, kind)| {
-            swept(
-                name,
-                OFFERED.map(|x| (x, delivered(m, flow_control, x, kind) * 100.0)),
-            )
+            swept!(for x in OFFERED, "{name}":
+            delivered(m, flow_control, x, kind) * 100.0)
         };
         [("control", "tcp"), ("redirect", "udp")].map(line).into()
     });
@@ -160,9 +156,7 @@ pub(super) fn fig16(r: &mut Recipe) {
     /// From a full link on, from much to little.
     fn falling(m: &Measured, kind: &str) -> Series {
         let steps = OFFERED[3..].iter().rev();
-        series(steps, |x| {
-            (format!("x = {x}"), delivered(m, "off", *x, kind))
-        })
+        series!(for x in steps, "x = {x}": delivered(m, "off", *x, kind))
     }
 
     let text = "Control throughput falls as redirect traffic grows";

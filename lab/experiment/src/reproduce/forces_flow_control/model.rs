@@ -45,22 +45,18 @@ fn transport(r: &mut Recipe) {
     let text = "The CETML's work is linear in FEs, channels and messages, plus set-up";
     claim(r, "model.1", text).measured(linear);
     claim(r, "model.2", "Threads load the CETML less than processes").measured(|m, f| {
-        let of = |form| {
-            let busy = |n| {
-                at(m, "forms", form)
-                    .and("fes", n)
-                    .metric("busy_us_per_event")
-            };
-            series([1, 8, 16], |n| (format!("{n} FEs"), busy(n)))
+        let busy = |form, n| {
+            at(m, "forms", form)
+                .and("fes", n)
+                .metric("busy_us_per_event")
         };
-        check!(f, ", processor time of an event, us, one thread and processes":
-            less(of("one thread"), of("process")));
-        show!(f, m, "two threads": of("two threads"));
-        let what = "processor time of the set-up, ms, one thread and processes with 16 FEs";
-        f.shown(m, what, |m| {
-            let setup = |form| at(m, "forms", form).and("fes", 16).metric("setup_s") * 1000.0;
-            series(["one thread", "process"], |form| (form, setup(form)))
-        });
+        check!(f, for n in [1, 8, 16],
+            "{n} FEs, processor time of an event, us, one thread and processes":
+                less(busy("one thread", n), busy("process", n)));
+        show!(f, m, "two threads": for n in [1, 8, 16], "{n} FEs": busy("two threads", n));
+        show!(f, m, "processor time of the set-up, ms, one thread and processes with 16 FEs":
+            for form in ["one thread", "process"], "{form}":
+                at(m, "forms", form).and("fes", 16).metric("setup_s") * 1000.0);
         f.remark("with one FE both forms are the same program: one process with one thread");
     });
     let text = "Send and receive in separate threads: more resources, more throughput";
@@ -126,18 +122,15 @@ fn flow_control(r: &mut Recipe) {
         let is_rising = level.is_sorted_by(|a, b| a < b);
         check!(f, "B_e, Mbit/s, by delta, rises: {level:.2?}": is(is_rising));
         let by_delta = |delta: f64| at(m, "delta", "on, x 50").and("delta", delta);
-        let full = series(DELTAS, |delta| {
-            let full = by_delta(delta).curve("queue_packets.ce", |packets| {
-                let full = packets.iter().filter(|n| **n >= 99.0).count();
-                Some(full as f64 / packets.len() as f64)
-            });
-            (format!("{} %", 100.0 * delta), full)
-        });
+        let is_full = |packets: &[f64]| {
+            let full = packets.iter().filter(|n| **n >= 99.0).count();
+            Some(full as f64 / packets.len() as f64)
+        };
+        let full = series!(for percent in [0.0, 0.1, 1.0, 5.0], "{percent} %":
+            by_delta(percent / 100.0).curve("queue_packets.ce", is_full));
         check!(f, "share of time with a full queue at the CE's link, by delta,": rises(full));
-        f.shown(m, "control messages of all, Mbit/s, by delta", |_| {
-            let of = |delta| by_delta(delta).metric("tcp_goodput_mbps") / TCP;
-            series(DELTAS, |delta| (delta.to_string(), of(delta)))
-        });
+        show!(f, m, "control messages of all, Mbit/s, by delta": for delta in DELTAS, "{delta}":
+            by_delta(delta).metric("tcp_goodput_mbps") / TCP);
     });
     let text = "delta = 0 treats FEs alike, but wastes bandwidth";
     claim(r, "model.13", text).measured(|m, f| {

@@ -27,15 +27,21 @@ pub(super) fn text(r: &mut Recipe) {
     let text = "TCP meets the needs of control messages only if it is protected: UDP crowds it out";
     claim(r, "text.2", text).measured(|m, f| {
         let control = |variant| at(m, "text", variant).during([1.0, 6.0]).delivered(&["control"]);
-        check!(f, "drop-tail, 4 Mbit/s of control and 12 of redirect messages on 10, control delivered by offered":
-            at_most(control("crowded"), 0.5));
+        check!(f, "drop-tail, 4 Mbit/s of control and 12 of redirect messages on 10, control delivered by offered": at_most(control("crowded"), 0.5));
         show!(f, m, "under DPPBRB": control("protected"));
     });
     let text = "When control messages ease, redirect messages get the bandwidth back";
     claim(r, "text.3", text).measured(|m, f| {
-        let share = |window| at(m, "text", "eases").during(window).curve("udp_mbps", mean) / UDP / 10.0;
-        check!(f, "control messages stop at 3 s, redirect messages' share of the link from 3.5 s on":
-            at_least(share([3.5, 6.0]), 0.95));
+        let share = |window| {
+            at(m, "text", "eases")
+                .during(window)
+                .curve("udp_mbps", mean)
+                / UDP
+                / 10.0
+        };
+        check!(f,
+            "control messages stop at 3 s, redirect messages' share of the link from 3.5 s on":
+                at_least(share([3.5, 6.0]), 0.95));
         show!(f, m, "before 3 s": share([1.0, 3.0]));
         show!(f, m, "in the half second after it": share([3.0, 3.5]));
     });
@@ -45,8 +51,7 @@ pub(super) fn text(r: &mut Recipe) {
             let at = at(m, "joined", "one thread").and("bytes", bytes);
             at.metric("redirected_mbps")
         });
-        check!(f, "payload that arrives at the CE, Mbit/s, packets of 64 B joined up to 1024 B and singly":
-            times(joined, single, 1.5));
+        check!(f, "payload that arrives at the CE, Mbit/s, packets of 64 B joined up to 1024 B and singly": times(joined, single, 1.5));
     });
     claim(r, "text.5", "Attackers cannot cut the CE from its FEs").measured(|m, f| {
         let of = |metric: &str| at(m, "flood", "one thread").metric(metric);
@@ -57,7 +62,8 @@ pub(super) fn text(r: &mut Recipe) {
             at_least(of("control_delivered_ratio"), 1.0));
         show!(f, m, "share of the redirect messages that arrived": of("redirect_delivered_ratio"));
         let what = "time from an FE to the CE's session, ms, p99 and longest";
-        f.shown(m, what, |_| series(["p99", "max"], |name| (name, of(&format!("event_ms_{name}")))));
+        f.shown(m, what, |_| series!(for name in ["p99", "max"], "{name}":
+            of(&format!("event_ms_{name}"))));
         show!(f, m, "heartbeats": of("heartbeats"));
         f.remark(
             "five associations over `tcp_udp`, 50 Mbit/s of redirect messages at three FEs; DPPBRB at each FE's channel of \
@@ -74,7 +80,7 @@ pub(super) fn text(r: &mut Recipe) {
             check!(f, "DPPBRB, {demand} of 10 Mbit/s of control messages, delivered by offered":
                 at_least(delivered("dppbrb", demand), 0.98));
         }
-        show!(f, m, "two classes served alike, delivered by offered":
-            series([6, 7, 8], |demand| (format!("{demand} Mbit/s"), delivered("drr", demand))));
+        show!(f, m, "two classes served alike, delivered by offered": for demand in [6, 7, 8],
+            "{demand} Mbit/s": delivered("drr", demand));
     });
 }

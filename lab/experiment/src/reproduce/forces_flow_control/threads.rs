@@ -22,21 +22,16 @@ pub(super) fn fig7(r: &mut Recipe) {
     ];
     r.loads = &["forces-flow-control/fes", "forces-flow-control/few"];
     for (form, printed) in [(ONE, 11.0), (TWO, 17.0)] {
-        line(
-            r,
-            [("form", form.into())],
-            &["FETMLs"],
-            [printed],
-            [TOLERANCE],
-        )
-        .ours(move |m| [at(m, "fes", form).metric("capacity_fes")]);
+        let place = [("form", form.into())];
+        line(r, place, &["FETMLs"], [printed], [TOLERANCE])
+            .ours(move |m| [at(m, "fes", form).metric("capacity_fes")]);
     }
     fn delay(m: &Measured, form: &str, fes: u32) -> Samples {
         at(m, "few", form).and("fes", fes).metric("delay_ms_mean")
     }
     r.figure("Delay of an event's answer, ms", "FETMLs", |m| {
         FORMS
-            .map(|form| swept(form, [1, 2, 4].map(|n| (n, delay(m, form, n)))))
+            .map(|form| swept!(for n in [1, 2, 4], "{form}": delay(m, form, n)))
             .into()
     });
 
@@ -49,16 +44,11 @@ pub(super) fn fig7(r: &mut Recipe) {
         f.remark("our CE works as long for an event on each of its two threads, so twice as many is what comes out");
     });
     claim(r, "fig7.3", "Two threads are better with few FETMLs too").measured(|m, f| {
-        let [one, two] =
-            FORMS.map(|form| series([1, 2, 4], |n| (format!("{n} FETMLs"), delay(m, form, n))));
-        check!(f, ", delay, ms, two threads and one": less(two, one));
-        let what = "time for which threads wait for a processor, us for each event";
-        f.shown(m, what, |m| {
-            series(pairs(&[1, 2, 4], &FORMS), |(n, form)| {
-                let wait = at(m, "few", form).and("fes", n).metric("wait_us_per_event");
-                (format!("{n} FETMLs, {form}"), wait)
-            })
-        });
+        check!(f, for n in [1, 2, 4], "{n} FETMLs, delay, ms, two threads and one":
+            less(delay(m, TWO, n), delay(m, ONE, n)));
+        show!(f, m, "time for which threads wait for a processor, us for each event":
+            for (n, form) in pairs(&[1, 2, 4], &FORMS), "{n} FETMLs, {form}":
+                at(m, "few", form).and("fes", n).metric("wait_us_per_event"));
     });
 }
 
@@ -71,7 +61,7 @@ fn loss(m: &Measured, test: &str, form: &str, rate: u32) -> Samples {
 
 fn lines(m: &Measured, test: &str) -> Vec<Line> {
     FORMS
-        .map(|form| swept(form, RATES.map(|rate| (rate, loss(m, test, form, rate)))))
+        .map(|form| swept!(for rate in RATES, "{form}": loss(m, test, form, rate)))
         .into()
 }
 
@@ -115,13 +105,13 @@ pub(super) fn fig9(r: &mut Recipe) {
     let x = "message rate, 400 is what one thread carries";
     r.figure("Loss of messages of 64 B", x, |m| lines(m, "rates of 64 B"));
     fn capacity(m: &Measured, test: &str) -> Series {
-        series(FORMS, |form| (form, at(m, test, form).metric(CAPACITY)))
+        series!(for form in FORMS, "{form}": at(m, test, form).metric(CAPACITY))
     }
 
     claim(r, "fig9.1", "Loss grows with the rate").measured(|m, f| {
         for form in FORMS {
             let loss = |rate| loss(m, "rates of 64 B", form, rate).as_shares();
-            let steps = series(RATES, |rate| (rate.to_string(), loss(rate)));
+            let steps = series!(for rate in RATES, "{rate}": loss(rate));
             check!(f, "{form}, loss by rate": rises(steps));
         }
     });

@@ -23,9 +23,7 @@ fn size(m: &Measured, kind: &str, hops: u32, metric: &str) -> Samples {
 
 fn by_hops(m: &Measured, kind: &str, metric: &str) -> Series {
     let hops = [1, 2, 4, 6, 7, 10, 13, 20];
-    series(hops, |hops| {
-        (format!("{hops} hops"), size(m, kind, hops, metric))
-    })
+    series!(for hops in hops, "{hops} hops": size(m, kind, hops, metric))
 }
 
 /// All cases of a conformance test went right.
@@ -43,12 +41,7 @@ pub(super) fn header(r: &mut Recipe) {
     ];
     r.benches = &["fpf/internet", "fpf/conformance", "fpf/headers"];
     r.figure("Bytes of the list of hops", "hops", |m| {
-        let line = |kind| {
-            swept(
-                kind,
-                (1..=LONGEST).map(|hops| (hops, size(m, kind, hops, "bytes"))),
-            )
-        };
+        let line = |kind| swept!(for hops in (1..=LONGEST), "{kind}": size(m, kind, hops, "bytes"));
         KINDS.map(line).into()
     });
 

@@ -34,12 +34,12 @@ pub(super) fn fig8(r: &mut Recipe) {
         line(r, place, &["value"], [printed], [0.05]).ours(move |m| [graph(m).metric(metric)]);
     }
     r.figure("Share of paths", "domains on the path", |m| {
-        let share = |n: u32| (n, graph(m).metric(format!("length_share_ratio.{n}")));
-        vec![swept("ours", (2..=21).map(share))]
+        let share = |n: u32| graph(m).metric(format!("length_share_ratio.{n}"));
+        vec![swept!(for n in 2..=21, "ours": share(n))]
     });
     r.figure("Share of headers that are not longer", "bytes", |m| {
-        let share = |n: u32| (n, graph(m).metric(format!("header_within_share_ratio.{n}")));
-        vec![swept("ours, LID sizes by formula (1)", (5..=24).map(share))]
+        let share = |n: u32| graph(m).metric(format!("header_within_share_ratio.{n}"));
+        vec![swept!(for n in 5..=24, "ours, LID sizes by formula (1)": share(n))]
     });
 
     claim(r, "fig8.1", "Over 1.3e9 paths among 36,878 domains").arithmetic(|m, f| {
@@ -105,8 +105,9 @@ pub(super) fn table2(r: &mut Recipe) {
         let degrees = (1..).take_while(|degree| lid_bytes(*degree) == 1);
         let greatest = degrees.last().unwrap_or_default();
         let [_, (_, at_99, ..), ..] = TABLE_2;
-        check!(f, "greatest degree with LIDs of one byte: {greatest} (at the 99th percentile: {at_99})":
-            is(greatest >= at_99));
+        check!(f,
+            "greatest degree with LIDs of one byte: {greatest} (at the 99th percentile: {at_99})":
+                is(greatest >= at_99));
         let share = graph(m).metric("one_byte_share_ratio");
         check!(f, "share of the domains of our graph": at_least(share, 0.99));
     });

@@ -28,15 +28,17 @@ fn gain_on_wire(m: &Measured, bytes: u32) -> Samples {
 }
 
 fn by_bytes(bytes: &[u32], of: impl Fn(u32) -> Samples) -> Series {
-    series(bytes, |bytes| (format!("{bytes} B"), of(*bytes)))
+    series!(for bytes in bytes, "{bytes} B": of(*bytes))
 }
 
 /// The link's rate is reached at these points.
-fn at_line_rate(m: &Measured, f: &mut Findings, points: fn(&Measured) -> Vec<(String, Point<'_>)>) {
-    let of = |metric| series(points(m), |(name, point)| (name, point.metric(metric)));
-    check!(f, ", throughput to the link's rate": at_least(of(OF_LINK), 0.99));
-    show!(f, m, "offered share of the link's rate": of(OF_LINK_OFFERED));
-    show!(f, m, "lost share of it": of("lost_share_ratio"));
+fn at_line_rate(m: &Measured, f: &mut Findings, points: &[(String, Point<'_>)]) {
+    check!(f, for (name, at) in points, "{name}, throughput to the link's rate":
+        at_least(at.metric(OF_LINK), 0.99));
+    show!(f, m, "offered share of the link's rate": for (name, at) in points, "{name}":
+        at.metric(OF_LINK_OFFERED));
+    show!(f, m, "lost share of it": for (name, at) in points, "{name}":
+        at.metric("lost_share_ratio"));
     f.remark(SLOW_SOURCE);
 }
 
@@ -54,38 +56,35 @@ pub(super) fn fig4(r: &mut Recipe) {
                 ("IPv6, 10,000 routes", ROUTES),
             ];
             let line = |(name, engine)| {
-                swept(
-                    name,
-                    FRAME_BYTES.map(|x| (x, core(m, engine, x).metric(FPS) / 1e6)),
-                )
+                swept!(for x in FRAME_BYTES, "{name}":
+            core(m, engine, x).metric(FPS) / 1e6)
             };
-            let gigabit = FRAME_BYTES.map(|x| (x, (1e3 / (8.0 * (f64::from(x) + 20.0))).into()));
+            let gigabit = swept!(for x in FRAME_BYTES, "1 Gbit/s":
+            (1e3 / (8.0 * (f64::from(x) + 20.0))).into());
             let engines = engines.into_iter().map(line);
-            engines.chain([swept("1 Gbit/s", gigabit)]).collect()
+            engines.chain([gigabit]).collect()
         },
     );
 
     claim(r, "fig4.1", "FPF beats IPv6 below 256 B").measured(|m, f| {
         let small = &FRAME_BYTES[..4];
-        let [fpf, ipv6] =
-            ["FPF", "IPv6"].map(|engine| by_bytes(small, |x| core(m, engine, x).metric(FPS)));
-        check!(f, ", frames per second, FPF to IPv6 with one route": times(fpf, ipv6, 1.05));
+        let fps = |engine, x| core(m, engine, x).metric(FPS);
+        check!(f, for &x in small, "{x} B, frames per second, FPF to IPv6 with one route":
+            times(fps("FPF", x), fps("IPv6", x), 1.05));
         show!(f, m, "through interfaces, FPF to IPv6 with one route":
             by_bytes(small, |x| gain_on_wire(m, x)));
         show!(f, m, "FPF to IPv6 with 10,000 routes": by_bytes(small, |x| gain(m, ROUTES, x)));
         f.remark("processor-bound; decided against the router with one route, the cheapest one");
     });
     claim(r, "fig4.2", "From 256 B both run at line rate").measured(|m, f| {
-        at_line_rate(m, f, |m| {
-            let points = pairs(&FRAME_BYTES[4..], &["FPF", "IPv6"]).into_iter();
-            let point = |(bytes, engine)| {
-                (
-                    format!("{engine}, {bytes} B"),
-                    at(m, "wire", engine).and("bytes", bytes),
-                )
-            };
-            points.map(point).collect()
-        });
+        let point = |(bytes, engine)| {
+            let at = at(m, "wire", engine).and("bytes", bytes);
+            (format!("{engine}, {bytes} B"), at)
+        };
+        let points = pairs(&FRAME_BYTES[4..], &["FPF", "IPv6"])
+            .into_iter()
+            .map(point);
+        at_line_rate(m, f, &points.collect::<Vec<_>>());
     });
     claim(r, "fig4.3", "CPU-bound: up to twice IPv6").measured(|m, f| {
         let [greatest, _] = extremes(FRAME_BYTES.map(|bytes| gain(m, "IPv6", bytes)));
@@ -95,8 +94,8 @@ pub(super) fn fig4(r: &mut Recipe) {
         }
     });
     claim(r, "fig4.4", "Interface-bound: comparable").measured(|m, f| {
-        let gain = by_bytes(&FRAME_BYTES[4..], |x| gain_on_wire(m, x));
-        check!(f, ", throughput through interfaces, FPF to IPv6": between(gain, [0.98, 1.02]));
+        check!(f, for &x in &FRAME_BYTES[4..], "{x} B, throughput through interfaces, FPF to IPv6":
+            between(gain_on_wire(m, x), [0.98, 1.02]));
     });
     let text = "The gain comes from small constant-size look-up";
     claim(r, "fig4.5", text).measured(|m, f| {
@@ -132,12 +131,7 @@ pub(super) fn fig6(r: &mut Recipe) {
         "flows",
         |m| {
             let fps = |flows, bytes| edge(m, "edge", flows, bytes).metric(FPS) / 1e6;
-            let line = |bytes| {
-                swept(
-                    format!("{bytes} B"),
-                    FLOWS.map(|flows| (flows, fps(flows, bytes))),
-                )
-            };
+            let line = |bytes| swept!(for flows in FLOWS, "{bytes} B": fps(flows, bytes));
             [78, 128, 256, 384, 1024].map(line).into()
         },
     );
@@ -149,12 +143,14 @@ pub(super) fn fig6(r: &mut Recipe) {
         check!(f, "78 B, frames per second, 16K flows to 1K": times(many, few, 0.8));
     });
     claim(r, "fig6.2", "Only frames below 384 B are touched").measured(|m, f| {
-        at_line_rate(m, f, |m| {
-            let points = pairs(&[384, 512, 1024], &[1000, 16_000]).into_iter();
-            let name = |bytes, flows| format!("{flows} flows, {bytes} B");
-            let point = |(bytes, flows)| (name(bytes, flows), edge(m, "wire-edge", flows, bytes));
-            points.map(point).collect()
-        });
+        let point = |(bytes, flows)| {
+            let at = edge(m, "wire-edge", flows, bytes);
+            (format!("{flows} flows, {bytes} B"), at)
+        };
+        let points = pairs(&[384, 512, 1024], &[1000, 16_000])
+            .into_iter()
+            .map(point);
+        at_line_rate(m, f, &points.collect::<Vec<_>>());
     });
     claim(r, "fig6.3", "The loss is look-up time").measured(|m, f| {
         let ns = |flows, metric| {
@@ -170,9 +166,11 @@ pub(super) fn fig6(r: &mut Recipe) {
             ("ns for a packet", "encapsulate_ns"),
             ("of which look-up, in bursts", "look_up_ns"),
         ] {
-            f.shown(m, what, |_| {
-                series(FLOWS, |n| (format!("{n} flows"), ns(n, metric)))
-            });
+            f.shown(
+                m,
+                what,
+                |_| series!(for n in FLOWS, "{n} flows": ns(n, metric)),
+            );
         }
     });
     claim(r, "fig6.4", "16K bounds the 64 kb/s calls on 1 Gb/s").arithmetic(|_, f| {

@@ -50,8 +50,8 @@ fn core_fe(r: &mut Recipe) {
                 between(of(paths, "rows") - of(10, "rows"), [0.0, 0.0]));
         }
         check!(f, "rows with 100,000 paths": above(of(100_000, "rows"), 0.0));
-        show!(f, m, "rules at the edges":
-            series([10, 1000, 100_000], |n| (format!("{n} paths"), of(n, "encapsulations"))));
+        show!(f, m, "rules at the edges": for n in [10, 1000, 100_000], "{n} paths":
+            of(n, "encapsulations"));
     });
 }
 
@@ -82,17 +82,22 @@ fn edge_fe(r: &mut Recipe) {
     });
     let text = "Engine reaches the 12.8 Gb/s bus limit, small loss only under 128 B";
     claim(r, "text.6", text).measured(|m, f| {
-        let bus = |bytes: &u32| (format!("{bytes} B"), core(m, "FPF", *bytes).metric("bus_share_ratio"));
-        check!(f, ", share of 12.8 Gbit/s": at_least(series(&FRAME_BYTES[2..], bus), 0.99));
-        for (what, metric) in [("through interfaces, throughput to 1 Gbit/s, which the source offers at most", OF_LINK), ("the source's rate to it", OF_LINK_OFFERED)] {
-            f.shown(m, what, |m| {
-                series(pairs(&[128, 512, 1518], &[0, 1, 3, 7]), |(bytes, loops)| {
-                    let at = at(m, "wire-loops", "FPF").and("loops", loops);
-                    (format!("{bytes} B, {loops} loops"), at.and("bytes", bytes).metric(metric))
-                })
-            });
+        let bus = |bytes| core(m, "FPF", bytes).metric("bus_share_ratio");
+        check!(f, for &x in &FRAME_BYTES[2..], "{x} B, share of 12.8 Gbit/s":
+            at_least(bus(x), 0.99));
+        for (what, metric) in [
+            ("through interfaces, throughput to 1 Gbit/s, which the source offers at most", OF_LINK),
+            ("the source's rate to it", OF_LINK_OFFERED),
+        ] {
+            let at = |bytes, loops| {
+                let at = at(m, "wire-loops", "FPF").and("loops", loops);
+                at.and("bytes", bytes).metric(metric)
+            };
+            show!(f, m, "{what}": for (bytes, loops) in pairs(&[128, 512, 1518], &[0, 1, 3, 7]),
+                "{bytes} B, {loops} loops": at(bytes, loops));
         }
-        show!(f, m, "share of the bus, which may be less": series(&FRAME_BYTES[..2], bus));
+        show!(f, m, "share of the bus, which may be less": for &x in &FRAME_BYTES[..2], "{x} B":
+            bus(x));
         f.remark("one core of this machine, in memory; the paper's network processor is a pipeline of several");
         f.remark(
             "through interfaces one stream passes several ports of the router, with a LID for each, as in section V.A; every pass \
@@ -112,8 +117,8 @@ fn networks(r: &mut Recipe) {
         }
         check!(f, for traffic in ["fpf4", "fpf6"], "packets of {traffic} with a header":
             at_least(with_header(traffic), 1500.0));
-        show!(f, m, "packets with a header":
-            series(["fpf4", "fpf6"], |traffic| (traffic, with_header(traffic))));
+        show!(f, m, "packets with a header": for traffic in ["fpf4", "fpf6"], "{traffic}":
+            with_header(traffic));
         show!(f, m, "packets by their routes": sent("c_d"));
         f.remark("scenarios/fpf/mixed.toml on real routers: a plain link, a VLAN and a GRE tunnel one after another");
     });
@@ -130,7 +135,7 @@ fn networks(r: &mut Recipe) {
             at_least(set_up.metric("by_routes_per_flow"), 1.0));
         f.shown(m, "ns for a frame of 128 B that follows the routes", |m| {
             let ways = ["no classifier", "decided", "copied", "lost"];
-            series(ways, |way| (way, at(m, "implicit", way).and("bytes", 128).metric("ns")))
+            series!(for way in ways, "{way}": at(m, "implicit", way).and("bytes", 128).metric("ns"))
         });
         f.remark(
             "1000 flows of RTP at once, in memory; the delay is the longest work of the forwarding thread for a burst of 64 frames, \

@@ -1,7 +1,7 @@
 //! Where packets are lost.
 
 use super::{INGRESSES, THRESHOLDS, by_threshold, loaded, tables};
-use crate::reproduce::query::{Point, Quantity, extremes, pairs, series};
+use crate::reproduce::query::{Point, Quantity, extremes, pairs};
 use crate::reproduce::recipe::{Recipe, claim};
 use crate::reproduce::verdict::{Samples, check, show};
 
@@ -66,7 +66,8 @@ pub(super) fn location(r: &mut Recipe) {
         let [greatest, least] = extremes(PLACES.map(share));
         check!(f, "share lost at the ingresses, greatest less least by L and readings":
             at_least(greatest - least, 0.3));
-        show!(f, m, "that share": series(PLACES, |place| (place.1, share(place))));
+        show!(f, m, "that share": for (scenario, variant) in PLACES, "{variant}":
+            share((scenario, variant)));
     });
     let text = "The edge router is relieved before overload";
     claim(r, "location.4", text).measured(|m, f| {

@@ -62,7 +62,7 @@ fn loaded<'a>(m: &'a Measured, load: f64, variant: &str) -> Point<'a> {
 
 /// A quantity by threshold.
 fn by_threshold(of: impl Fn(u32) -> Samples) -> Series {
-    series(THRESHOLDS, |l| (l.to_string(), of(l)))
+    series!(for l in THRESHOLDS, "{l}": of(l))
 }
 
 fn goodput(at: &Point<'_>) -> Samples {

@@ -106,9 +106,7 @@ pub(super) fn fig8(r: &mut Recipe) {
         show_means(m, f, "egress-driven");
     });
     claim(r, "fig8.2", "The level follows the threshold").measured(|m, f| {
-        let steps = series([20, 30, 40], |l| {
-            (format!("L = {l}"), all_levels(m, "RS-RED", l, peak))
-        });
+        let steps = series!(for l in [20, 30, 40], "L = {l}": all_levels(m, "RS-RED", l, peak));
         check!(f, "95th percentile of the ingress queues": ascends(steps));
         show_means(m, f, "RS-RED");
     });

@@ -10,33 +10,17 @@ use crate::reproduce::verdict::{Findings, check, show, shown};
 
 const LOADS_7: [f64; 3] = [1.0, 1.4, 1.8];
 
-/// A quantity of a variant by load.
-fn by_load(m: &Measured, variant: &str, of: Quantity) -> Series {
-    series(LOADS_7, |load| {
-        (format!("load {load:.1}"), of(&loaded(m, load, variant)))
-    })
-}
-
-/// RS-RED and RED with the same total.
-fn both(m: &Measured, of: Quantity) -> [Series; 2] {
-    ["RS-RED 50", "RED 300"].map(|variant| by_load(m, variant, of))
-}
-
 fn show_7(m: &Measured, f: &mut Findings, what: &str, of: Quantity) {
     f.shown(m, what, |m| {
         let schemes = ["RS-RED 50", "egress-driven 50", "RED 300"];
-        series(pairs(&LOADS_7, &schemes), |(load, scheme)| {
-            (
-                format!("load {load:.1}, {scheme}"),
-                of(&loaded(m, load, scheme)),
-            )
-        })
+        series!(for (load, scheme) in pairs(&LOADS_7, &schemes), "load {load:.1}, {scheme}":
+            of(&loaded(m, load, scheme)))
     });
 }
 
 fn as_much_goodput(m: &Measured, f: &mut Findings) {
-    let [ours, red] = both(m, goodput);
-    check!(f, ", goodput in Mbit/s": times(ours, red, 0.97));
+    check!(f, for load in LOADS_7, "load {load:.1}, goodput in Mbit/s":
+        times(goodput(&loaded(m, load, "RS-RED 50")), goodput(&loaded(m, load, "RED 300")), 0.97));
 }
 
 /// A metric of RS-RED is at most 1.25 times RED's, and this more.
@@ -57,12 +41,7 @@ pub(super) fn fig7(r: &mut Recipe) {
     ];
     r.scenarios = &["sd-bm/tables-1.0", "sd-bm/tables-1.4", "sd-bm/tables-1.8"];
     fn lines(m: &Measured, of: Quantity) -> Vec<Line> {
-        let line = |scheme| {
-            swept(
-                scheme,
-                LOADS_7.map(|load| (load, of(&loaded(m, load, scheme)))),
-            )
-        };
+        let line = |scheme| swept!(for load in LOADS_7, "{scheme}": of(&loaded(m, load, scheme)));
         ["RED 300", "RS-RED 50", "egress-driven 50"]
             .map(line)
             .into()
@@ -95,12 +74,9 @@ pub(super) fn fig7(r: &mut Recipe) {
         show_7(m, f, "jitter, ms", |at| at.metric(JITTER));
     });
     claim(r, "fig7.5", "So the edge can have a third of the buffer").measured(|m, f| {
-        let longest: Quantity = |at| {
-            at.curve("queue_packets.wan", |queue| {
-                queue.iter().copied().reduce(f64::max)
-            })
-        };
-        check!(f, ", longest edge queue": at_most(by_load(m, "RS-RED 50", longest), 100.0));
+        let longest = |queue: &[f64]| queue.iter().copied().reduce(f64::max);
+        check!(f, for load in LOADS_7, "load {load:.1}, longest edge queue":
+            at_most(loaded(m, load, "RS-RED 50").curve("queue_packets.wan", longest), 100.0));
         as_much_goodput(m, f);
         nearly_as_good(m, f, "loss", LOSS, 0.002);
         show_7(m, f, "loss", |at| at.metric(LOSS));
@@ -121,7 +97,7 @@ fn sized<'a>(m: &'a Measured, load: f64, scheme: &str, total: u32) -> Point<'a> 
 /// A metric by the number of packets in all queues.
 fn by_total(m: &Measured, load: f64, scheme: &str, metric: &str) -> Series {
     let of = |total| sized(m, load, scheme, total).metric(metric);
-    series(TOTALS, |total| (total.to_string(), of(total)))
+    series!(for total in TOTALS, "{total}": of(total))
 }
 
 fn show_egress_driven(m: &Measured, f: &mut Findings, what: &str, metric: &str) {
@@ -176,7 +152,7 @@ pub(super) fn fig9(r: &mut Recipe) {
     fn lines(m: &Measured, metric: &str, factor: f64) -> Vec<Line> {
         let of = |scheme, total| sized(m, 1.8, scheme, total).metric(metric) * factor;
         SCHEMES
-            .map(|scheme| swept(scheme, TOTALS.map(|total| (total, of(scheme, total)))))
+            .map(|scheme| swept!(for total in TOTALS, "{scheme}": of(scheme, total)))
             .into()
     }
     r.figure("Loss at a load of 1.8, %", "packets in all queues", |m| {
@@ -188,7 +164,7 @@ pub(super) fn fig9(r: &mut Recipe) {
     claim(r, "fig9.1", "Larger queue, less loss (all three schemes)").measured(|m, f| {
         for (load, scheme) in pairs(&LOADS_9, &SCHEMES[..3]) {
             let of = |total| sized(m, load, scheme, total).metric(LOSS);
-            let steps = series([500, 400, 300, 200], |total| (total.to_string(), of(total)));
+            let steps = series!(for total in [500, 400, 300, 200], "{total}": of(total));
             check!(f, "fig9, load {load:.1}, {scheme}, loss from large to small": rises(steps));
         }
         show_egress_driven(m, f, "loss", LOSS);

@@ -103,13 +103,14 @@ pub(super) fn text(r: &mut Recipe) {
         }
     });
     claim(r, "text.4", "Refill shaves the egress peaks").measured(|m, f| {
-        let peak = |variant| {
-            let of = |load| loaded(m, load, variant).curve("queue_packets.wan", peak);
-            series([1.8, 2.0], |load| (format!("load {load:.1}"), of(load)))
-        };
-        check!(f, for (name, other) in [("RED", "RED 100"), ("drop-tail", "drop-tail 100")],
-            ", 95th percentile of the edge queue, {name}": less(peak("RS-RED 50"), peak(other)));
-        show!(f, m, "egress-driven": peak("egress-driven 50"));
+        let peak = |load, variant| loaded(m, load, variant).curve("queue_packets.wan", peak);
+        for (name, other) in [("RED", "RED 100"), ("drop-tail", "drop-tail 100")] {
+            check!(f, for load in [1.8, 2.0],
+                "load {load:.1}, 95th percentile of the edge queue, {name}":
+                    less(peak(load, "RS-RED 50"), peak(load, other)));
+        }
+        show!(f, m, "egress-driven": for load in [1.8, 2.0], "load {load:.1}":
+            peak(load, "egress-driven 50"));
     });
     let text = "Another control law with refill can do better (not shown)";
     claim(r, "text.5", text).measured(|m, f| {
@@ -126,9 +127,11 @@ pub(super) fn text(r: &mut Recipe) {
             ("goodput, Mbit/s", goodput),
         ];
         for (what, of) in quantities {
-            f.shown(m, what, |m| {
-                series(laws, |law| (law, of(&m.at("sd-bm/text", law))))
-            });
+            f.shown(
+                m,
+                what,
+                |m| series!(for law in laws, "{law}": of(&m.at("sd-bm/text", law))),
+            );
         }
     });
     let text = "Equal drop probability suffices only for similar ingress traffic (scope)";
@@ -148,7 +151,8 @@ pub(super) fn text(r: &mut Recipe) {
         ];
         for (what, of) in quantities {
             f.shown(m, what, |m| {
-                series(schemes, |scheme| (scheme, of(&m.at("sd-bm/text", scheme))))
+                series!(for scheme in schemes, "{scheme}":
+                of(&m.at("sd-bm/text", scheme)))
             });
         }
     });

@@ -1,7 +1,7 @@
 //! Tables II and III: delay and loss by the threshold of the ingress queues.
 
 use super::{DELAY, LOSS, THRESHOLDS, by_threshold, tables};
-use crate::reproduce::figure::swept;
+use crate::reproduce::figure::{sweep, swept};
 use crate::reproduce::measured::Measured;
 use crate::reproduce::query::{Point, Quantity, pairs, series};
 use crate::reproduce::recipe::{Recipe, claim, line, names};
@@ -38,11 +38,15 @@ fn table(
         let place = [("method", scheme.into())].into_iter().chain(threshold);
         line(r, place, &[column], [printed], [1.0 / 3.0]).ours(move |m| [ours(&at(m, scheme, l))]);
     }
+    let of = move |m: &Measured, scheme, l| ours(&at(m, scheme, l));
     r.figure(title, "threshold, packets", move |m| {
-        let of = |scheme| table.map(|(l, _)| (l, ours(&at(m, scheme, l))));
-        let printed = table.map(|(l, printed)| (l, printed.into()));
-        let lines = schemes.map(|scheme| swept(format!("ours, {scheme}"), of(scheme)));
-        [swept("paper", printed)].into_iter().chain(lines).collect()
+        let steps = table.map(|(l, _)| l);
+        let printed = table.map(|(l, printed)| (f64::from(l), printed.into()));
+        vec![
+            sweep("paper", printed.into_iter()),
+            swept!(for l in steps, "ours, RS-RED": of(m, "RS-RED", l)),
+            swept!(for l in steps, "ours, egress-driven": of(m, "egress-driven", l)),
+        ]
     });
 }
 
@@ -66,21 +70,17 @@ fn read<'a>(m: &'a Measured, reading: impl Into<String>) -> Point<'a> {
 
 fn show_readings(m: &Measured, f: &mut Findings, what: &str, metric: &'static str) {
     for rho_a in ["rho_a with wait", "rho_a as in RED's paper"] {
-        f.shown(m, &format!("{what}, {rho_a}"), |m| {
-            series(pairs(&THRESHOLDS, &[0.002, 0.02, 0.095]), |(l, w)| {
-                let at = m
-                    .at("sd-bm/together", format!("RS-RED {l}, {rho_a}"))
-                    .and("weight", w);
-                (format!("L {l} w {w}"), at.metric(metric))
-            })
-        });
+        let at = |l, w: f64| {
+            m.at("sd-bm/together", format!("RS-RED {l}, {rho_a}"))
+                .and("weight", w)
+        };
+        show!(f, m, "{what}, {rho_a}": for (l, w) in pairs(&THRESHOLDS, &[0.002, 0.02, 0.095]),
+            "L {l} w {w}": at(l, w).metric(metric));
     }
-    f.shown(m, &format!("{what}, ours, where holds end"), |m| {
-        let of = |l| read(m, format!("RS-RED {l}, holds end")).metric(metric);
-        series(THRESHOLDS, |l| (format!("L {l}"), of(l)))
-    });
-    show!(f, m, "{what}, other readings":
-        series(READINGS, |reading| (reading, read(m, reading).metric(metric))));
+    show!(f, m, "{what}, ours, where holds end": for l in THRESHOLDS, "L {l}":
+        read(m, format!("RS-RED {l}, holds end")).metric(metric));
+    show!(f, m, "{what}, other readings": for reading in READINGS, "{reading}":
+        read(m, reading).metric(metric));
 }
 
 pub(super) fn table2(r: &mut Recipe) {
@@ -161,9 +161,7 @@ pub(super) fn table3(r: &mut Recipe) {
         let loss = |scheme, l| tables(m, scheme, l).metric(LOSS);
         check!(f, for l in THRESHOLDS, "loss at L = {l} and with RED":
             less(loss("RS-RED", l), loss("RED", 100)));
-        let steps = series([50, 40, 30, 20], |l| {
-            (format!("L = {l}"), loss("RS-RED", l))
-        });
+        let steps = series!(for l in [50, 40, 30, 20], "L = {l}": loss("RS-RED", l));
         check!(f, "loss, from large L to small,": rises(steps));
         show_egress_driven(m, f);
     });
@@ -172,8 +170,8 @@ pub(super) fn table3(r: &mut Recipe) {
             between(saved(m, "RS-RED", 50), [0.3, 0.5]));
         show_egress_driven(m, f);
         show_readings(m, f, "loss", LOSS);
-        show!(f, m, "loss of RED there":
-            series(READINGS_RED, |reading| (reading, read(m, reading).metric(LOSS))));
+        show!(f, m, "loss of RED there": for reading in READINGS_RED, "{reading}":
+            read(m, reading).metric(LOSS));
     });
     claim(r, "table3.3", "Printed reductions").arithmetic(|_, f| {
         let [(_, red), by_l @ ..] = TABLE_3;
