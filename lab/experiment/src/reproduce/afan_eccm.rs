@@ -11,7 +11,9 @@ use crate::scenario::Reading;
 pub(super) fn paper() -> Paper {
     Paper {
         name: "afan-eccm",
-        source: "Domżał, Wójcik, Chołda, Stankiewicz and Jajszczyk, \"Efficient congestion control mechanism for flow-aware networks\", International Journal of Communication Systems 2015",
+        source: "Domżał, Wójcik, Chołda, Stankiewicz and Jajszczyk, \"Efficient congestion control \
+                 mechanism for flow-aware networks\", International Journal of Communication \
+                 Systems 2015",
         columns: &[
             ("as printed", Reading::Printed),
             ("streams from 20 s (R10)", Reading::LateStreams),
@@ -43,6 +45,11 @@ const OUTAGE: &str = "outage_s_max.elastic";
 const INTERVALS: [u32; 5] = [3, 6, 9, 12, 15];
 const INTERVALS_EFMP: [u32; 4] = [1, 2, 3, 4];
 const BOTH: [&str; 2] = ["ramaf", "eccm"];
+const MECHANISMS: [(&str, &str, &[u32]); 3] = [
+    ("EFMP", "efmp", &INTERVALS_EFMP),
+    ("RAMAF", "ramaf", &INTERVALS),
+    ("ECCM", "eccm", &INTERVALS),
+];
 
 /// A link of 100 Mbit/s without a mechanism, and with a mechanism at an interval.
 fn basic_link(m: &Measured) -> Point<'_> {
@@ -75,20 +82,18 @@ fn show_printed(m: &Measured, f: &mut Findings, metric: &str) {
     });
     let points = ["efmp 3", "ramaf 3", "ramaf 9", "eccm 3", "eccm 9"];
     f.shown(m.printed(), "as printed", |m| {
-        series!(for point in points, "{point}":
-        m.at("afan-eccm/mechanisms", point).metric(metric))
+        let of = |point| m.at("afan-eccm/mechanisms", point).metric(metric);
+        series!(for point in points, "{point}": of(point))
     });
 }
 
 /// A metric by interval, with a line for each mechanism.
 fn lines(m: &Measured, metric: &str) -> Vec<Line> {
-    let all = [
-        ("EFMP", "efmp", &INTERVALS_EFMP[..]),
-        ("RAMAF", "ramaf", &INTERVALS),
-        ("ECCM", "eccm", &INTERVALS),
-    ];
-    let line = |(name, mechanism, intervals): (&str, &str, &[u32])| swept!(for s in intervals.iter().copied(), "{name}": at(m, mechanism, s).metric(metric));
-    all.map(line).into()
+    let line = |(name, mechanism, intervals): (&str, _, &[u32])| {
+        let of = |s| at(m, mechanism, s).metric(metric);
+        swept!(for s in intervals.iter().copied(), "{name}": of(s))
+    };
+    MECHANISMS.map(line).into()
 }
 
 /// Other readings of the basic link.
@@ -110,9 +115,9 @@ const BASIC_COLUMNS: [&str; 3] = names![
 fn basic(r: &mut Recipe) {
     r.title = "100 Mbit/s without a mechanism";
     r.notes = &[
-        "R11 is calibrated on this link, so that its three numbers are no evidence: access links of 1 Gbit/s, transfers \
-         that outlast the run, delays of 0.1 ms and 1 ms. Streams that are never let in count with their wait to the end of \
-         the run.",
+        "R11 is calibrated on this link, so that its three numbers are no evidence: access links \
+         of 1 Gbit/s, transfers that outlast the run, delays of 0.1 ms and 1 ms. Streams that are \
+         never let in count with their wait to the end of the run.",
     ];
     r.scenarios = &["afan-eccm/none"];
     r.readings = &["afan-eccm/readings"];
@@ -164,12 +169,13 @@ const INTERNATIONAL: f64 = 11.0;
 fn fig7(r: &mut Recipe) {
     r.title = "Acceptance delay by mechanism and interval";
     r.notes = &[
-        "EFMP with the oldest-flow policy. R9: ECCM's later steps are driven by timers. R11 is calibrated on the link \
-         without mechanism, see afan-eccm/basic.",
-        "R29: goodput is the mean over the elastic flows that were let in, since they were, without those that the clean-up \
-         of the run that let them in removed: section 4 says that they \"are deleted in short time after acceptance\", and \
-         to count them contradicts its \"almost unchanged\". R30: flows on the list are sampled a second after each run \
-         began, when it has cleaned up or restored; without a mechanism they are the mean over time.",
+        "EFMP with the oldest-flow policy. R9: ECCM's later steps are driven by timers. R11 is \
+         calibrated on the link without mechanism, see afan-eccm/basic.",
+        "R29: goodput is the mean over the elastic flows that were let in, since they were, \
+         without those that the clean-up of the run that let them in removed: section 4 says that \
+         they \"are deleted in short time after acceptance\", and to count them contradicts its \
+         \"almost unchanged\". R30: flows on the list are sampled a second after each run began, \
+         when it has cleaned up or restored; without a mechanism they are the mean over time.",
     ];
     r.scenarios = &["afan-eccm/none", "afan-eccm/mechanisms"];
     let title = "Acceptance delay of streams, s";
@@ -195,13 +201,8 @@ fn fig7(r: &mut Recipe) {
         show_printed(m, f, DELAY);
     });
     claim(r, "fig7.4", "d_acc grows with the interval").measured(|m, f| {
-        for (what, mechanism, intervals) in [
-            ("delay, EFMP", "efmp", &INTERVALS_EFMP[..]),
-            ("delay, RAMAF", "ramaf", &INTERVALS),
-            ("delay, ECCM", "eccm", &INTERVALS),
-        ] {
-            f.rises(what, by_interval(intervals, |s| delay(m, mechanism, s)));
-        }
+        check!(f, for (name, mechanism, intervals) in MECHANISMS, "delay, {name}":
+            rises(by_interval(intervals, |s| delay(m, mechanism, s))));
     });
     claim(r, "fig7.5", "Local bound met at 3 and 6 s").measured(|m, f| {
         check!(f, for (name, s) in pairs(&BOTH, &[3, 6]), "delay, {name} {s} s":
@@ -211,14 +212,9 @@ fn fig7(r: &mut Recipe) {
         check!(f, "delay, eccm 9 s": at_most(delay(m, "eccm", 9), LOCAL));
     });
     claim(r, "fig7.7", "RAMAF does not at 9 s; neither does above").measured(|m, f| {
-        let long = [
-            ("ramaf", 9),
-            ("ramaf", 12),
-            ("ramaf", 15),
-            ("eccm", 12),
-            ("eccm", 15),
-        ];
-        check!(f, for (name, s) in long, "delay, {name} {s} s": above(delay(m, name, s), LOCAL));
+        for (name, intervals) in [("ramaf", &INTERVALS[2..]), ("eccm", &INTERVALS[3..])] {
+            check!(f, for &s in intervals, "delay, {name} {s} s": above(delay(m, name, s), LOCAL));
+        }
         show_printed(m, f, DELAY);
     });
     claim(r, "fig7.8", "EFMP is unacceptable above 4 s").measured(|m, f| {
@@ -231,15 +227,10 @@ fn fig7(r: &mut Recipe) {
         show_printed(m, f, DELAY);
     });
     claim(r, "fig7.10", "International bound (11 s) for each interval").measured(|m, f| {
-        let short = [
-            ("ramaf", 3),
-            ("ramaf", 6),
-            ("eccm", 3),
-            ("eccm", 6),
-            ("eccm", 9),
-        ];
-        check!(f, for (name, s) in short, "delay, {name} {s} s":
-            at_most(delay(m, name, s), INTERNATIONAL));
+        for (name, intervals) in [("ramaf", &INTERVALS[..2]), ("eccm", &INTERVALS[..3])] {
+            check!(f, for &s in intervals, "delay, {name} {s} s":
+                at_most(delay(m, name, s), INTERNATIONAL));
+        }
         show!(f, m, "EFMP": by_interval(&INTERVALS_EFMP, |s| delay(m, "efmp", s)));
         show!(f, m, "RAMAF and ECCM": for (name, s) in pairs(&BOTH, &[9, 12, 15]), "{name} {s} s":
             delay(m, name, s));
@@ -257,19 +248,16 @@ fn fig8(r: &mut Recipe) {
     }
 
     claim(r, "fig8.1", "EFMP has the worst goodput").measured(|m, f| {
-        let readings: [(&str, fn(Point<'_>) -> Samples); 3] = [
-            ("goodput at 3 s", |p| p.metric(GOODPUT)),
-            ("over all flows ever let in (R29)", |p| {
-                p.metric("goodput_since_accepted_mbps.elastic")
-            }),
-            ("goodput of the link by flows on the list (R29)", |p| {
-                p.metric("tcp_goodput_mbps") / p.metric(LISTED)
-            }),
-        ];
-        for (what, of) in readings {
-            check!(f, for other in BOTH, "{what}, EFMP and {other}":
-                less(of(at(m, "efmp", 3)), of(at(m, other, 3))));
-        }
+        let since_accepted = "goodput_since_accepted_mbps.elastic";
+        let by_list = |at: &Point<'_>| at.metric("tcp_goodput_mbps") / at.metric(LISTED);
+        let efmp = at(m, "efmp", 3);
+        check!(f, for other in BOTH, "goodput at 3 s, EFMP and {other}":
+            less(efmp.metric(GOODPUT), goodput(m, other, 3)));
+        check!(f, for other in BOTH, "over all flows ever let in (R29), EFMP and {other}":
+            less(efmp.metric(since_accepted), at(m, other, 3).metric(since_accepted)));
+        check!(f, for other in BOTH,
+            "goodput of the link by flows on the list (R29), EFMP and {other}":
+                less(by_list(&efmp), by_list(&at(m, other, 3))));
         show_printed(m, f, GOODPUT);
     });
     claim(r, "fig8.2", "ECCM goodput hardly depends on the interval").measured(|m, f| {
@@ -345,10 +333,8 @@ fn fig9(r: &mut Recipe) {
     });
     claim(r, "fig9.7", "More IDs go with lower goodput").measured(|m, f| {
         let means = pairs(&BOTH, &INTERVALS).into_iter().map(|(name, s)| {
-            Some((
-                listed(m, name, s).mean()?,
-                at(m, name, s).metric(GOODPUT).mean()?,
-            ))
+            let goodput = at(m, name, s).metric(GOODPUT);
+            Some((listed(m, name, s).mean()?, goodput.mean()?))
         });
         let rho = means.collect::<Option<Vec<_>>>().map(|means| {
             let (flows, goodput): (Vec<f64>, Vec<f64>) = means.into_iter().unzip();
@@ -393,10 +379,11 @@ fn gigabit_table(r: &mut Recipe, column: &'static str, printed: [f64; 5], ours: 
 fn table2(r: &mut Recipe) {
     r.title = "Acceptance delay at 1 Gbit/s";
     r.notes = &[
-        "R11 as in afan-eccm/basic, with ten times the rates: access links of 10 Gbit/s, delays of 0.01 ms and 0.2 ms. \
-         Arrivals every 0.2 s are printed, and run: 1500 of the 4000 transfers begin in 300 s.",
-        "R12: the goodput of Table III counts in units of 10 Mbit/s for each flow; only ratios decide. R29 as in \
-         afan-eccm/fig7.",
+        "R11 as in afan-eccm/basic, with ten times the rates: access links of 10 Gbit/s, delays of \
+         0.01 ms and 0.2 ms. Arrivals every 0.2 s are printed, and run: 1500 of the 4000 transfers \
+         begin in 300 s.",
+        "R12: the goodput of Table III counts in units of 10 Mbit/s for each flow; only ratios \
+         decide. R29 as in afan-eccm/fig7.",
     ];
     r.scenarios = &["afan-eccm/gigabit", "afan-eccm/mechanisms"];
     gigabit_table(r, "acceptance delay, s", TABLE_2, |at| at.metric(DELAY));
@@ -459,8 +446,9 @@ fn table3(r: &mut Recipe) {
 fn cost(r: &mut Recipe) {
     r.title = "What a run of a mechanism costs";
     r.notes = &[
-        "Interval 3 s. A read is a flow on the list that a run looks at, a write one that it sets aside or puts back; \
-         of ECCM it is the fair rate. Looking for new elastic flows at the end of a run is counted apart.",
+        "Interval 3 s. A read is a flow on the list that a run looks at, a write one that it sets \
+         aside or puts back; of ECCM it is the fair rate. Looking for new elastic flows at the end \
+         of a run is counted apart.",
     ];
     r.scenarios = &["afan-eccm/mechanisms"];
     fn of(m: &Measured, mechanism: &str, metric: &str) -> Samples {
@@ -482,8 +470,8 @@ fn cost(r: &mut Recipe) {
         show!(f, m, "flows on the list before a run": in_a_run(&at(m, "ramaf", 3), before));
         show!(f, m, "looked at in a run": in_a_run(&at(m, "ramaf", 3), READS));
         f.remark(
-            "the paper's 75 runs read the whole list of 40; our list is kept in the order of activity, so a run reads \
-             what it removes",
+            "the paper's 75 runs read the whole list of 40; our list is kept in the order of \
+             activity, so a run reads what it removes",
         );
     });
     claim(r, "cost.3", "RAMAF writes 825 + 825 entries").measured(|m, f| {
@@ -491,7 +479,10 @@ fn cost(r: &mut Recipe) {
             between(of(m, "ramaf", WRITES), [1402.5, 1897.5]));
         show!(f, m, "removed in a run": in_a_run(&at(m, "ramaf", 3), REMOVED));
         show!(f, m, "written in a run": in_a_run(&at(m, "ramaf", 3), WRITES));
-        f.remark("40 flows of all kinds would be 75 x 21 = 1575 by equation 8, 30 elastic ones are 75 x 11 (R13)");
+        f.remark(
+            "40 flows of all kinds would be 75 x 21 = 1575 by equation 8, 30 elastic ones are 75 x \
+             11 (R13)",
+        );
     });
     claim(r, "cost.4", "ECCM writes 75 values").measured(|m, f| {
         check!(f, "one value in each of 75 runs": between(75.0 * 1.0, [75.0, 75.0]));
@@ -514,8 +505,8 @@ fn cost(r: &mut Recipe) {
         check!(f, for other in ["ramaf", "efmp"], "most flows beside the list, ECCM and {other}":
             less(most("eccm"), most(other)));
     });
-    let why = "a bench: a simulation has no processor. The operations of cost.5 and cost.6 are counted; slices of 256 flows bound \
-         the time of each";
+    let why = "a bench: a simulation has no processor. The operations of cost.5 and cost.6 are \
+        counted; slices of 256 flows bound the time of each";
     claim(r, "cost.8", "A run costs less time").not_run(why);
 }
 
@@ -527,10 +518,11 @@ fn earlier<'a>(m: &'a Measured, mechanism: &str) -> Point<'a> {
 fn text(r: &mut Recipe) {
     r.title = "What the text claims";
     r.notes = &[
-        "EFM, RAEF, RBAEF and RPAEF at 3 s. RAEF and those built on it remove elastic flows that were accepted 10 s ago or \
-         before; flows are blocked, or come before others, for 2 s; P_RPAEF is 0.03. The papers that define them were not \
-         at hand; these values are ours.",
-        "An outage is the longest time without a packet on the link, of a flow that has sent a thousand packets.",
+        "EFM, RAEF, RBAEF and RPAEF at 3 s. RAEF and those built on it remove elastic flows that \
+         were accepted 10 s ago or before; flows are blocked, or come before others, for 2 s; \
+         P_RPAEF is 0.03. The papers that define them were not at hand; these values are ours.",
+        "An outage is the longest time without a packet on the link, of a flow that has sent a \
+         thousand packets.",
     ];
     r.scenarios = &[
         "afan-eccm/none",
@@ -644,7 +636,8 @@ fn streams(r: &mut Recipe) {
         f.between(what, packets, [49.5, 51.5]);
         f.remark("the mean gap of the discipline's own draws is a test of `afan`");
     });
-    let why = "a bench: a simulation has no processor. `weir bench discipline` measures nanoseconds a packet of afan, pfq and pdrr";
+    let why = "a bench: a simulation has no processor. `weir bench discipline` measures \
+        nanoseconds a packet of afan, pfq and pdrr";
     let text = "AFAN handles packets more simply than PFQ and PDRR";
     claim(r, "text.13", text).not_run(why);
     claim(r, "text.14", "Streams let in keep their quality").measured(|m, f| {

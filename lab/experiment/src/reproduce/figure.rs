@@ -5,11 +5,14 @@ use super::query::Point;
 use super::verdict::Samples;
 use crate::report::{Dot, Form, Line, Plot, escape, mean_curve};
 
+/// The lines of a picture, in the order of their colours.
+pub(super) type Lines = Box<dyn Fn(&Measured) -> Vec<Line> + Send + Sync>;
+
 /// A picture.
 pub struct Figure {
-    pub(super) title: &'static str,
+    pub(super) title: String,
     pub(super) x: &'static str,
-    pub(super) lines: Box<dyn Fn(&Measured) -> Vec<Line> + Send + Sync>,
+    pub(super) lines: Lines,
 }
 
 impl Figure {
@@ -19,7 +22,7 @@ impl Figure {
         let lines = (self.lines)(measured).into_iter();
         let lines = lines.filter(|line| !line.points.is_empty()).enumerate();
         let plot = Plot {
-            title: self.title.to_owned(),
+            title: self.title.clone(),
             x: self.x.to_owned(),
             lines: lines
                 .map(|(colour, line)| Line { colour, ..line })
@@ -28,7 +31,7 @@ impl Figure {
         };
         let failed = |why| format!("no picture \"{}\": {why}", self.title);
         let drawn = plot.inline().map_err(failed)?.into_iter();
-        let title = escape(self.title);
+        let title = escape(&self.title);
         Ok(drawn
             .map(|svg| format!("<figure><figcaption>{title}</figcaption>{svg}</figure>"))
             .collect())

@@ -27,7 +27,6 @@ pub(super) fn paper() -> Paper {
 const LRU: &str = "lru_fq";
 const FIFO: &str = "fifo";
 const NORMAL: &str = "normal";
-const LRU_FQ: &str = "LRU-FQ";
 
 const FLOODS: [u32; 3] = [2, 3, 4];
 
@@ -39,6 +38,11 @@ const RESPONSE: &str = "web_response_s_mean";
 const RESPONSE_DEV: &str = "web_response_s_dev";
 const HOGS: &str = "hog_flows.bottleneck.flood";
 const KNOWN: &str = "known_flows.bottleneck.flood";
+
+/// The lines of a table: the normal router and LRU-FQ, each with these numbers of flows.
+fn lines(flows: &[u32]) -> impl Iterator<Item = (&'static str, u32)> {
+    pairs(&[NORMAL, "LRU-FQ"], flows).into_iter()
+}
 
 /// The variant of a router of the paper.
 fn variant(router: &str) -> &'static str {
@@ -66,21 +70,18 @@ const HUBS: [&str; 6] = names![
 /// Shows the normal router with the hub as printed.
 fn show_printed(m: &Measured, f: &mut Findings, what: &str, metric: &str) {
     let what = format!("normal router with a hub that carries 100 Mbit/s, {what}");
-    f.shown(
-        m.printed(),
-        &what,
-        |m| series!(for n in FLOODS, "{n} floods": flooded(m, FIFO, n, metric)),
-    );
+    let by_floods = |m| series!(for n in FLOODS, "{n} floods": flooded(m, FIFO, n, metric));
+    f.shown(m.printed(), &what, by_floods);
 }
 
 /// UDP, web fetches, TCP, TCP share.
-const TABLE_1: [(&str, u32, [f64; 4]); 6] = [
-    (NORMAL, 2, [89.45, 1313.0, 5.883, 0.0617]),
-    (NORMAL, 3, [89.796, 1284.0, 5.548, 0.0581]),
-    (NORMAL, 4, [89.125, 927.0, 6.212, 0.0651]),
-    (LRU_FQ, 2, [45.727, 13915.0, 44.916, 0.4955]),
-    (LRU_FQ, 3, [45.733, 13828.0, 44.83, 0.495]),
-    (LRU_FQ, 4, [46.237, 13632.0, 44.514, 0.4905]),
+const TABLE_1: [[f64; 4]; 6] = [
+    [89.45, 1313.0, 5.883, 0.0617],
+    [89.796, 1284.0, 5.548, 0.0581],
+    [89.125, 927.0, 6.212, 0.0651],
+    [45.727, 13915.0, 44.916, 0.4955],
+    [45.733, 13828.0, 44.83, 0.495],
+    [46.237, 13632.0, 44.514, 0.4905],
 ];
 const COLUMNS_1: [&str; 4] = names![
     "UDP, Mbit/s" "web fetches in 600 s" "TCP, Mbit/s" "TCP share of TCP + UDP"
@@ -89,14 +90,15 @@ const COLUMNS_1: [&str; 4] = names![
 fn table1(r: &mut Recipe) {
     r.title = "Table I: bandwidth of floods, long TCP and the web";
     r.notes = &[
-        "Readings as in lru-fq/fig5a: the hub carries 94 Mbit/s, the threshold is 125 packets a second. R4: six web \
-         clients, the Webstone mix from memory; a response includes its connection. R5: web data cross the congested \
-         port. R7: unfinished fetches count with their age. 600 s without a warm-up, as in the paper; the web begins \
-         after 5 s, onto a full queue.",
+        "Readings as in lru-fq/fig5a: the hub carries 94 Mbit/s, the threshold is 125 packets a \
+         second. R4: six web clients, the Webstone mix from memory; a response includes its \
+         connection. R5: web data cross the congested port. R7: unfinished fetches count with \
+         their age. 600 s without a warm-up, as in the paper; the web begins after 5 s, onto a \
+         full queue.",
     ];
     r.scenarios = &["lru-fq/table1", "lru-fq/text-web"];
     r.readings = &["lru-fq/readings"];
-    for (router, floods, printed) in TABLE_1 {
+    for ((router, floods), printed) in lines(&FLOODS).zip(TABLE_1) {
         let place = [("router", router.into()), ("floods", floods.into())];
         line(r, place, &COLUMNS_1, printed, [TOLERANCE; 4]).ours(move |m| {
             let of = |metric| flooded(m, variant(router), floods, metric);
@@ -150,10 +152,11 @@ fn table1(r: &mut Recipe) {
         show_printed(m, f, "fetches a second", FETCHES);
     });
     claim(r, "table1.7", "Table is consistent with a full link").arithmetic(|_, f| {
-        for (router, floods, [udp, web, tcp, _]) in TABLE_1 {
+        for ((router, floods), [udp, web, tcp, _]) in lines(&FLOODS).zip(TABLE_1) {
             let tcp = tcp + web * 19175.0 * 8.0 / 600.0 / 1e6;
             let used = (udp * 1538.0 / 1472.0 + tcp * 1538.0 / 1460.0) / 100.0;
-            check!(f, "{router}, {floods} floods, share of the link on the wire with a mean file of 19175 B (R4)":
+            check!(f, "{router}, {floods} floods, share of the link on the wire with a mean file of \
+                       19175 B (R4)":
                 between(used, [0.98, 1.005]));
         }
     });
@@ -169,31 +172,13 @@ fn table1(r: &mut Recipe) {
 }
 
 /// Mean, deviation, least and longest of the response, and of the connection.
-const TABLE_2: [(&str, [f64; 8]); 6] = [
-    (
-        NORMAL,
-        [2.54, 4.429, 0.026, 45.08, 1.952, 3.074, 0.0118, 45.007],
-    ),
-    (
-        NORMAL,
-        [2.696, 4.923, 0.026, 93.017, 1.935, 3.11, 0.0115, 45.013],
-    ),
-    (
-        NORMAL,
-        [3.064, 4.826, 0.026, 45.028, 2.112, 3.415, 0.0122, 45.005],
-    ),
-    (
-        LRU_FQ,
-        [0.255, 0.849, 0.012, 21.149, 0.136, 0.661, 0.0014, 21.014],
-    ),
-    (
-        LRU_FQ,
-        [0.258, 0.854, 0.013, 22.265, 0.131, 0.589, 0.0017, 9.034],
-    ),
-    (
-        LRU_FQ,
-        [0.26, 0.875, 0.013, 21.054, 0.134, 0.614, 0.002, 9.026],
-    ),
+const TABLE_2: [[f64; 8]; 6] = [
+    [2.54, 4.429, 0.026, 45.08, 1.952, 3.074, 0.0118, 45.007],
+    [2.696, 4.923, 0.026, 93.017, 1.935, 3.11, 0.0115, 45.013],
+    [3.064, 4.826, 0.026, 45.028, 2.112, 3.415, 0.0122, 45.005],
+    [0.255, 0.849, 0.012, 21.149, 0.136, 0.661, 0.0014, 21.014],
+    [0.258, 0.854, 0.013, 22.265, 0.131, 0.589, 0.0017, 9.034],
+    [0.26, 0.875, 0.013, 21.054, 0.134, 0.614, 0.002, 9.026],
 ];
 const COLUMNS_2: [&str; 8] = names![
     "response, mean, s" "response, deviation, s" "response, least, s" "response, longest, s"
@@ -216,7 +201,7 @@ fn table2(r: &mut Recipe) {
     r.notes = &["Set-up and readings as in lru-fq/table1."];
     r.scenarios = &["lru-fq/table1"];
     r.readings = &["lru-fq/readings"];
-    for ((router, printed), floods) in TABLE_2.into_iter().zip(FLOODS.into_iter().cycle()) {
+    for ((router, floods), printed) in lines(&FLOODS).zip(TABLE_2) {
         let place = [("router", router.into()), ("floods", floods.into())];
         line(r, place, &COLUMNS_2, printed, [TOLERANCE; 8])
             .ours(move |m| METRICS_2.map(|x| flooded(m, variant(router), floods, x)));
@@ -273,17 +258,19 @@ fn table2(r: &mut Recipe) {
 const FLOW_MEAN: &str = "tcp_flow_goodput_mbps_mean";
 
 /// Mean and deviation of a flow, and the total.
-const TABLE_3: [(&str, u32, [f64; 3]); 6] = [
-    (NORMAL, 15, [6.194959, 0.273623, 92.92439]),
-    (NORMAL, 20, [4.637118, 0.246848, 92.74325]),
-    (NORMAL, 25, [3.71039, 0.179423, 92.75976]),
-    (LRU_FQ, 15, [6.19675, 0.104381, 92.95125]),
-    (LRU_FQ, 20, [4.627254, 0.235561, 92.54508]),
-    (LRU_FQ, 25, [3.709822, 0.285475, 92.74556]),
+const TABLE_3: [[f64; 3]; 6] = [
+    [6.194959, 0.273623, 92.92439],
+    [4.637118, 0.246848, 92.74325],
+    [3.71039, 0.179423, 92.75976],
+    [6.19675, 0.104381, 92.95125],
+    [4.627254, 0.235561, 92.54508],
+    [3.709822, 0.285475, 92.74556],
 ];
 const COLUMNS_3: [&str; 3] = names![
     "mean of a flow, Mbit/s" "deviation of a flow, Mbit/s" "total, Mbit/s"
 ];
+
+const FLOWS: [u32; 3] = [15, 20, 25];
 
 /// Long TCP flows alone.
 fn long(m: &Measured, router: &str, flows: u32, metric: &str) -> Samples {
@@ -295,10 +282,11 @@ fn long(m: &Measured, router: &str, flows: u32, metric: &str) -> Samples {
 fn table3(r: &mut Recipe) {
     r.title = "Table III: long TCP connections only";
     r.notes = &[
-        "Readings as in lru-fq/fig5a. A cache of 9, admission with 1/55, both queues with the same weight.",
+        "Readings as in lru-fq/fig5a. A cache of 9, admission with 1/55, both queues with the same \
+         weight.",
     ];
     r.scenarios = &["lru-fq/table3"];
-    for (router, flows, printed) in TABLE_3 {
+    for ((router, flows), printed) in lines(&FLOWS).zip(TABLE_3) {
         let place = [("router", router.into()), ("flows", flows.into())];
         line(r, place, &COLUMNS_3, printed, [TOLERANCE, 1.0, TOLERANCE]).ours(move |m| {
             [FLOW_MEAN, "tcp_flow_goodput_mbps_dev", TCP]
@@ -306,7 +294,6 @@ fn table3(r: &mut Recipe) {
         });
     }
 
-    const FLOWS: [u32; 3] = [15, 20, 25];
     claim(r, "table3.1", "Responsive-only load: total unharmed").measured(|m, f| {
         check!(f, for n in FLOWS, "{n} flows, LRU-FQ to normal, Mbit/s":
             within(long(m, LRU, n, TCP), long(m, FIFO, n, TCP), 0.01));
@@ -323,7 +310,7 @@ fn table3(r: &mut Recipe) {
             at_least(index(LRU, n) - index(FIFO, n), -0.01));
     });
     claim(r, "table3.4", "Printed totals = flows x mean").arithmetic(|_, f| {
-        for (router, flows, [mean, _, total]) in TABLE_3 {
+        for ((router, flows), [mean, _, total]) in lines(&FLOWS).zip(TABLE_3) {
             let off = (mean * f64::from(flows) / total - 1.0).abs();
             check!(f, "{router}, {flows} flows, off by": at_most(off, 0.0001));
         }
@@ -343,8 +330,8 @@ const COLUMNS_4: [&str; 3] = names![
 fn table4(r: &mut Recipe) {
     r.title = "Table IV: UDP that keeps to its share";
     r.notes = &[
-        "R27: each UDP flow offers 5 Mbit/s of payload, the link over twenty. A cache of 9, admission with 1/55, \
-         both queues with the same weight.",
+        "R27: each UDP flow offers 5 Mbit/s of payload, the link over twenty. A cache of 9, \
+         admission with 1/55, both queues with the same weight.",
     ];
     r.scenarios = &["lru-fq/table4"];
     for (udp, tcp, printed) in TABLE_4 {
@@ -380,7 +367,8 @@ fn table4(r: &mut Recipe) {
     claim(r, "table4.3", "Printed ideal = weighted mean").arithmetic(|_, f| {
         for (udp, tcp, [of_udp, of_tcp, of_all]) in TABLE_4 {
             let mean = (f64::from(udp) * of_udp + f64::from(tcp) * of_tcp) / 20.0;
-            check!(f, "{udp} UDP flows, weighted mean of {of_udp:?} and {of_tcp:?} less the printed {of_all:?}": at_most((mean - of_all).abs(), 0.001));
+            check!(f, "{udp} UDP flows, weighted mean of {of_udp:?} and {of_tcp:?} less the printed \
+                       {of_all:?}": at_most((mean - of_all).abs(), 0.001));
         }
     });
 }
@@ -405,14 +393,16 @@ const FIG_5A_FLOODS: [u32; 4] = [2, 3, 4, 6];
 fn fig5a(r: &mut Recipe) {
     r.title = "Floods held at a set share of the link";
     r.notes = &[
-        "R1: all floods share a hub, which is calibrated to carry 94 Mbit/s: the paper's normal router delivers 89.1 to \
-         89.8 Mbit/s of UDP payload, 93 to 94 Mbit/s on the wire, whatever the number of floods, and a half-duplex hub \
-         with several senders cannot fill its 100 Mbit/s.",
-        "R3: the threshold of 125, printed without a unit, is 125 packets a second (1.514 Mbit/s); the window of that \
-         rate is calibrated on two and three floods in this figure: 300 ms. As printed: 125 packets since the admission.",
-        "R2: 100 packets for each queue. R6: a first SYN time-out of 3 s. R33: TCP as in Linux 2.4.17: Reno with SACK, \
-         segments of 1460 B, initial window 2, windows of 64 kB, no byte counting, least time-out 200 ms, \
-         acknowledgements delayed by 40 ms at most.",
+        "R1: all floods share a hub, which is calibrated to carry 94 Mbit/s: the paper's normal \
+         router delivers 89.1 to 89.8 Mbit/s of UDP payload, 93 to 94 Mbit/s on the wire, whatever \
+         the number of floods, and a half-duplex hub with several senders cannot fill its 100 \
+         Mbit/s.",
+        "R3: the threshold of 125, printed without a unit, is 125 packets a second (1.514 Mbit/s); \
+         the window of that rate is calibrated on two and three floods in this figure: 300 ms. As \
+         printed: 125 packets since the admission.",
+        "R2: 100 packets for each queue. R6: a first SYN time-out of 3 s. R33: TCP as in Linux \
+         2.4.17: Reno with SACK, segments of 1460 B, initial window 2, windows of 64 kB, no byte \
+         counting, least time-out 200 ms, acknowledgements delayed by 40 ms at most.",
     ];
     r.scenarios = &["lru-fq/fig5a"];
     r.readings = &["lru-fq/fig5a-pauses", "lru-fq/readings"];
@@ -421,15 +411,12 @@ fn fig5a(r: &mut Recipe) {
         line(r, place, &["TCP share of TCP + UDP"], [0.07], [TOLERANCE])
             .ours(move |m| [limited(m, FIFO, floods).metric(SHARE)]);
     }
-    r.figure(
-        "UDP's share of UDP and long TCP",
-        "share set for the queue of hogs, %",
-        |m| {
-            let percents = [10, 20, 30, 40, 50, 60, 70, 80, 90];
-            let line = |n| swept!(for x in percents, "{n} floods": udp_share(m, x, n));
-            FIG_5A_FLOODS.map(line).into()
-        },
-    );
+    let x = "share set for the queue of hogs, %";
+    r.figure("UDP's share of UDP and long TCP", x, |m| {
+        let percents = [10, 20, 30, 40, 50, 60, 70, 80, 90];
+        let line = |n| swept!(for x in percents, "{n} floods": udp_share(m, x, n));
+        FIG_5A_FLOODS.map(line).into()
+    });
 
     let text = "With 2 or 3 floods the set limit is met down to 30 %";
     claim(r, "fig5a.1", text).calibrated(|m, f| {
@@ -501,8 +488,8 @@ const RATES: [u32; 7] = [40, 50, 60, 70, 80, 90, 100];
 fn fig5b(r: &mut Recipe) {
     r.title = "Slower floods held at a set share of the link";
     r.notes = &[
-        "Readings as in lru-fq/fig5a. Three floods of 40 to 100 Mbit/s of payload together; their hub carries 90 \
-         Mbit/s of payload, so the last two rates are nearly the same.",
+        "Readings as in lru-fq/fig5a. Three floods of 40 to 100 Mbit/s of payload together; their \
+         hub carries 90 Mbit/s of payload, so the last two rates are nearly the same.",
     ];
     r.scenarios = &["lru-fq/fig5b"];
     fn share(m: &Measured, percent: u32, rate: u32) -> Samples {
@@ -539,8 +526,9 @@ fn fig6(r: &mut Recipe) {
     r.title = "The size of the cache";
     r.notes = &[
         "Readings as in lru-fq/fig5a. Admission with 1/55, both queues with the same weight.",
-        "Pinning: the paper names a rate-based threshold and shows no run. R3's threshold is one, and decides; as \
-         printed it counts packets, which every long TCP connection reaches that stays in the cache.",
+        "Pinning: the paper names a rate-based threshold and shows no run. R3's threshold is one, \
+         and decides; as printed it counts packets, which every long TCP connection reaches that \
+         stays in the cache.",
     ];
     r.scenarios = &["lru-fq/fig6", "lru-fq/fig6-pin"];
     fn at(m: &Measured, floods: u32, cache: u32) -> Point<'_> {
@@ -553,14 +541,11 @@ fn fig6(r: &mut Recipe) {
         let [greatest, least] = extremes(shares);
         greatest - least
     }
-    r.figure(
-        "TCP's share of UDP and long TCP",
-        "flows in the cache",
-        |m| {
-            let line = |n| swept!(for x in CACHES, "{n} floods": at(m, n, x).metric(SHARE));
-            [2, 3, 4, 5].map(line).into()
-        },
-    );
+    let title = "TCP's share of UDP and long TCP";
+    r.figure(title, "flows in the cache", |m| {
+        let line = |n| swept!(for x in CACHES, "{n} floods": at(m, n, x).metric(SHARE));
+        [2, 3, 4, 5].map(line).into()
+    });
 
     claim(r, "fig6.1", "Cache equal to the flood count is too small").measured(|m, f| {
         check!(f, for n in [2, 3, 4, 5], "{n} floods, a cache of {n}, TCP share":
@@ -607,9 +592,10 @@ fn fig6(r: &mut Recipe) {
 fn fig7(r: &mut Recipe) {
     r.title = "The total, by the size of the cache and by the number of flows";
     r.notes = &[
-        "R8: the text decides which figure is which. The paper asks whether its router keeps up; a simulation has no \
-         processor that could be too slow. What is decided here is the queues' half: that nothing of the link is lost by \
-         splitting it. The cost of a packet is measured by `weir bench discipline`.",
+        "R8: the text decides which figure is which. The paper asks whether its router keeps up; a \
+         simulation has no processor that could be too slow. What is decided here is the queues' \
+         half: that nothing of the link is lost by splitting it. The cost of a packet is measured \
+         by `weir bench discipline`.",
     ];
     r.scenarios = &["lru-fq/fig7"];
     const QUEUES: &str = "of the queues only: a simulation has no processor";
@@ -628,7 +614,8 @@ fn fig7(r: &mut Recipe) {
             within(total(m, n, "cache 60"), total(m, n, FIFO), 0.02));
         f.remark(QUEUES);
     });
-    let why = "a bench: a simulation has no processor. `weir bench discipline` measures nanoseconds a packet by flows and by cache";
+    let why = "a bench: a simulation has no processor. `weir bench discipline` measures \
+        nanoseconds a packet by flows and by cache";
     claim(r, "fig7b.2", "Packet cost stays level").not_run(why);
 }
 
@@ -655,9 +642,9 @@ fn text(r: &mut Recipe) {
     r.title = "What the text claims";
     r.notes = &[
         "Readings as in lru-fq/fig5a and lru-fq/table1.",
-        "What LRU-FQ knows is compared with the truth, which a simulation knows: flows in the cache and flows treated as \
-         hogs are sampled ten times a second. A flood of an even rate is in the hit queue by that share of its packets by \
-         which it is a hog.",
+        "What LRU-FQ knows is compared with the truth, which a simulation knows: flows in the \
+         cache and flows treated as hogs are sampled ten times a second. A flood of an even rate \
+         is in the hit queue by that share of its packets by which it is a hog.",
     ];
     r.scenarios = &[
         "lru-fq/fig5a",
@@ -710,8 +697,12 @@ fn compared(r: &mut Recipe) {
     claim(r, "text.5", text).measured(|m, f| {
         for (ports, buckets) in pairs(&[4, 100], &[16, 128]) {
             for (name, metric) in SHARE_AND_FETCHES {
-                let of = |variant: &str| m.at("lru-fq/text-sfq", variant).and("flows", ports).metric(metric);
-                check!(f, "{ports} ports, SFQ with {buckets} queues, {name} of the other and of LRU-FQ":
+                let of = |variant: &str| {
+                    let at = m.at("lru-fq/text-sfq", variant).and("flows", ports);
+                    at.metric(metric)
+                };
+                check!(f, "{ports} ports, SFQ with {buckets} queues, {name} of the other and of \
+                           LRU-FQ":
                     less(of(&format!("sfq {buckets}")), of(LRU)));
             }
         }
@@ -726,8 +717,8 @@ fn compared(r: &mut Recipe) {
         show!(f, m, "not decided: TCP share with classes by protocol":
             for place in ["apart", "among"], "{place}": of(format!("protocol {place}"), SHARE));
         f.remark(
-            "`apart`: the floods' network is a class of its own, so classes hold them back by construction; `among`: \
-             the floods come from the network of the TCP senders",
+            "`apart`: the floods' network is a class of its own, so classes hold them back by \
+             construction; `among`: the floods come from the network of the TCP senders",
         );
     });
 }
@@ -744,13 +735,21 @@ fn known(r: &mut Recipe) {
             at_least(of(m, n, HOGS) / f64::from(n), 0.9));
     });
     claim(r, "text.8", "State is fixed whatever the flow count").measured(|m, f| {
-        let of = |flows: u32| m.at("lru-fq/text-state", "").and("flows", flows).metric("state_bytes.bottleneck");
+        let bytes = |flows: u32| {
+            let at = m.at("lru-fq/text-state", "").and("flows", flows);
+            at.metric("state_bytes.bottleneck")
+        };
         check!(f, for (flows, each) in [(1000, 200), (100_000, 20_000)],
-            "{flows} flows, bytes of state for each (the addresses, ports and protocol of a flow are 13)":
-                at_most(of(each) / f64::from(flows), 12.9));
-        f.remark("a test of all disciplines compares what they say of their state with what they allocate");
+            "{flows} flows, bytes of state for each (the addresses, ports and protocol of a flow are \
+             13)":
+                at_most(bytes(each) / f64::from(flows), 12.9));
+        f.remark(
+            "a test of all disciplines compares what they say of their state with what they \
+             allocate",
+        );
     });
-    let why = "a bench: a simulation has no processor. `weir bench discipline` measures nanoseconds a packet";
+    let why = "a bench: a simulation has no processor. `weir bench discipline` measures \
+        nanoseconds a packet";
     claim(r, "text.9", "Packet scheduling is O(1)").not_run(why);
     let text = "Random admission keeps short flows out; the threshold prunes the rest";
     claim(r, "text.10", text).measured(|m, f| {
@@ -771,8 +770,8 @@ fn known(r: &mut Recipe) {
                 times(flooded(m, FIFO, n, metric), flooded(m, LRU, n, metric), factor));
         }
     });
-    let why = "for the lab and the bench: small packets cost processor time, which a simulation has not. `weir bench discipline` \
-         and `weir bench forwarding` measure it";
+    let why = "for the lab and the bench: small packets cost processor time, which a simulation has \
+        not. `weir bench discipline` and `weir bench forwarding` measure it";
     let text = "Aggregate also scales with packet size (experiment not shown)";
     claim(r, "text.13", text).not_run(why);
     let text = "Keying the cache by destination alone finds a DoS on one network (outlook)";

@@ -80,8 +80,11 @@ pub struct TableLine {
     pub(super) place: Map<String, Value>,
     pub(super) cells: Vec<Cell>,
     /// Our numbers, in the order of the columns.
-    pub(super) ours: Box<dyn Fn(&Measured) -> Vec<Samples> + Send + Sync>,
+    pub(super) ours: Ours,
 }
+
+/// Our numbers of a line.
+pub(super) type Ours = Box<dyn Fn(&Measured) -> Vec<Samples> + Send + Sync>;
 
 /// A claim of the paper.
 pub struct Claim {
@@ -130,12 +133,12 @@ impl Recipe {
     /// order of their colours.
     pub(super) fn figure(
         &mut self,
-        title: &'static str,
+        title: impl Into<String>,
         x: &'static str,
         lines: impl Fn(&Measured) -> Vec<Line> + Send + Sync + 'static,
     ) {
         self.figures.push(Figure {
-            title,
+            title: title.into(),
             x,
             lines: Box::new(lines),
         });

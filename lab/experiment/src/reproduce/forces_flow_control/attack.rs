@@ -74,12 +74,8 @@ fn figures(r: &mut Recipe, figure: &'static str) {
         r.figure(title, "time, s", move |m| {
             let at = at(m, figure, discipline);
             let udp = |name| {
-                curve(
-                    format!("{name} (UDP)"),
-                    &at,
-                    &format!("goodput_mbps.{name}"),
-                    1.0 / UDP,
-                )
+                let goodput = format!("goodput_mbps.{name}");
+                curve(format!("{name} (UDP)"), &at, &goodput, 1.0 / UDP)
             };
             let control = curve("control (TCP)", &at, "tcp_mbps", 1.0 / TCP);
             vec![control, udp("redirect"), udp("attack")]
@@ -90,9 +86,10 @@ fn figures(r: &mut Recipe, figure: &'static str) {
 pub(super) fn fig11(r: &mut Recipe) {
     r.title = "An attack on one FE, all rates growing: DPPBRB, DRR and drop-tail";
     r.notes = &[
-        "R18: 100 packets for each queue of DPPBRB, K = 20 ms, p_c starts at 0.8. R19: DRR's buckets are source addresses, \
-         so that control and redirect messages of the source share one; quantum 256 B (our least one; ns-2 has 250 B); its two \
-         buckets share 200 packets. Messages are frames of 1000 B and rates count frames: the paper's rates come to exactly \
+        "R18: 100 packets for each queue of DPPBRB, K = 20 ms, p_c starts at 0.8. R19: DRR's \
+         buckets are source addresses, so that control and redirect messages of the source share \
+         one; quantum 256 B (our least one; ns-2 has 250 B); its two buckets share 200 packets. \
+         Messages are frames of 1000 B and rates count frames: the paper's rates come to exactly \
          what the links carry.",
     ];
     r.scenarios = &["forces-flow-control/fig11"];
@@ -100,13 +97,8 @@ pub(super) fn fig11(r: &mut Recipe) {
 
     let text = "Before congestion all flows pass, under all disciplines";
     claim(r, "fig11.1", text).measured(|m, f| {
-        all_pass(
-            m,
-            f,
-            "fig11",
-            &["control", "redirect", "attack"],
-            [0.2, 2.2],
-        );
+        let traffics = ["control", "redirect", "attack"];
+        all_pass(m, f, "fig11", &traffics, [0.2, 2.2]);
     });
     let text = "Under DPPBRB control messages keep their rate";
     claim(r, "fig11.2", text).measured(|m, f| control_keeps_its_rate(m, f, "fig11"));

@@ -21,52 +21,38 @@ fn lines(at: &Point<'_>, traffics: &[&str]) -> Vec<Line> {
             true => ("TCP", TCP),
             false => ("UDP", UDP),
         };
-        curve(
-            format!("{traffic} ({kind})"),
-            at,
-            &format!("goodput_mbps.{traffic}"),
-            1.0 / payload,
-        )
+        let goodput = format!("goodput_mbps.{traffic}");
+        curve(format!("{traffic} ({kind})"), at, &goodput, 1.0 / payload)
     };
     traffics.iter().map(line).collect()
 }
 
 /// Pictures of the first FE's traffic, and of the traffic of the two others.
 fn figures(r: &mut Recipe, figure: &'static str, first: &'static [&'static str]) {
-    for (title, variant, traffics) in [
-        (
-            "(a) FE1, without flow control: throughput at the CE, Mbit/s",
-            "off",
-            first,
-        ),
-        (
-            "(b) FE2 and FE3, without flow control: throughput at the CE, Mbit/s",
-            "off",
-            &["control2", "redirect2", "control3", "redirect3"],
-        ),
-        (
-            "FE1, with flow control: throughput at the CE, Mbit/s",
-            "on",
-            first,
-        ),
-        (
-            "FE2 and FE3, with flow control: throughput at the CE, Mbit/s",
-            "on",
-            &["control2", "redirect2", "control3", "redirect3"],
-        ),
-    ] {
-        r.figure(title, "time, s", move |m| {
-            lines(&at(m, figure, variant), traffics)
-        });
+    let others: &[&str] = &["control2", "redirect2", "control3", "redirect3"];
+    let titles = [
+        [
+            "(a) FE1, without flow control",
+            "(b) FE2 and FE3, without flow control",
+        ],
+        ["FE1, with flow control", "FE2 and FE3, with flow control"],
+    ];
+    for (variant, titles) in ["off", "on"].into_iter().zip(titles) {
+        for (title, traffics) in titles.into_iter().zip([first, others]) {
+            let title = format!("{title}: throughput at the CE, Mbit/s");
+            r.figure(title, "time, s", move |m| {
+                lines(&at(m, figure, variant), traffics)
+            });
+        }
     }
 }
 
 pub(super) fn fig14(r: &mut Recipe) {
     r.title = "Three FEs, and an attack at one of them";
     r.notes = &[
-        "Three uplinks with DPPBRB (R18) and the CE's link with drop-tail, 100 packets each, all at 10 Mbit/s. Messages are \
-         frames of 1000 B and rates count frames. Flow control, where it is on: R21, delta = 1 %, by a controller that samples \
-         the uplinks every 40 ms.",
+        "Three uplinks with DPPBRB (R18) and the CE's link with drop-tail, 100 packets each, all \
+         at 10 Mbit/s. Messages are frames of 1000 B and rates count frames. Flow control, where \
+         it is on: R21, delta = 1 %, by a controller that samples the uplinks every 40 ms.",
     ];
     r.scenarios = &["forces-flow-control/fig14"];
     figures(r, "fig14", &["control1", "redirect1", "attack"]);
@@ -95,8 +81,9 @@ pub(super) fn fig15(r: &mut Recipe) {
     r.title = "Three FEs that offer more than the CE's link carries";
     r.notes = &[
         "Set-up and readings as in forces-flow-control/fig14.",
-        "R22: control messages alone offer 12 Mbit/s, so equation 12 is negative and counts as 0: with flow control no redirect \
-         message passes, and what control messages can reach is 10/12.",
+        "R22: control messages alone offer 12 Mbit/s, so equation 12 is negative and counts as 0: \
+         with flow control no redirect message passes, and what control messages can reach is \
+         10/12.",
     ];
     r.scenarios = &["forces-flow-control/fig14", "forces-flow-control/fig15"];
     figures(r, "fig15", &["control1", "redirect1"]);
@@ -148,8 +135,9 @@ fn relative_throughput(r: &mut Recipe, flow_control: &'static str) {
 pub(super) fn fig16(r: &mut Recipe) {
     r.title = "Five FEs without flow control, by what three of them redirect";
     r.notes = &[
-        "Five FEs, all links 100 Mbit/s with drop-tail queues of 100 packets; 30 s for each point. Messages are frames of \
-         1000 B and rates count frames. The paper's test bed is a traffic generator with 100 Mbit/s Ethernet. R21: delta = 1 %.",
+        "Five FEs, all links 100 Mbit/s with drop-tail queues of 100 packets; 30 s for each point. \
+         Messages are frames of 1000 B and rates count frames. The paper's test bed is a traffic \
+         generator with 100 Mbit/s Ethernet. R21: delta = 1 %.",
     ];
     r.scenarios = &["forces-flow-control/fig17"];
     relative_throughput(r, "off");

@@ -27,7 +27,8 @@ use threads::{fig7, fig8, fig9};
 pub(super) fn paper() -> Paper {
     Paper {
         name: "forces-flow-control",
-        source: "Zhuge, Yu, Liu, Wang, \"Research on Internal Flow Control Mechanism of ForCES Routers\", Information Technology Journal",
+        source: "Zhuge, Yu, Liu, Wang, \"Research on Internal Flow Control Mechanism of ForCES \
+                 Routers\", Information Technology Journal",
         columns: &[],
         lab: ["40 s", "10 s"], // 30 s are counted
         loads: &LOADS,

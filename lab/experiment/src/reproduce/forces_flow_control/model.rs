@@ -27,8 +27,8 @@ fn two_quiet(delta: f64) -> f64 {
 pub(super) fn model(r: &mut Recipe) {
     r.title = "The equations, computed and in queues";
     r.notes = &[
-        "R21: the printed B_c of 21.92 M is B_e, alpha is delta, and equation 13 clips at B_e. The sweep of delta is Figure \
-         17 at x = 50.",
+        "R21: the printed B_c of 21.92 M is B_e, alpha is delta, and equation 13 clips at B_e. The \
+         sweep of delta is Figure 17 at x = 50.",
     ];
     r.scenarios = &["forces-flow-control/shares", "forces-flow-control/delta"];
     r.loads = &[
@@ -61,9 +61,16 @@ fn transport(r: &mut Recipe) {
     });
     let text = "Send and receive in separate threads: more resources, more throughput";
     claim(r, "model.3", text).measured(|m, f| {
-        for (what, metric) in [("at 2.5 times what one thread carries, events answered in a second, one and two threads", "delivered_per_s"), ("processors in use, one and two threads", "busy_ratio")] {
-            let [one, two] = ["one thread", "two threads"].map(|form| at(m, "rates", form).and("per_s", 1000).metric(metric));
-            f.less(what, one, two);
+        let of = |form, metric| at(m, "rates", form).and("per_s", 1000).metric(metric);
+        for (what, metric) in [
+            (
+                "at 2.5 times what one thread carries, events answered in a second",
+                "delivered_per_s",
+            ),
+            ("processors in use", "busy_ratio"),
+        ] {
+            check!(f, "{what}, one and two threads":
+                less(of("one thread", metric), of("two threads", metric)));
         }
     });
 }
@@ -78,7 +85,10 @@ fn dppbrb(r: &mut Recipe) {
             check!(f, "p_c = {share}, share of control messages":
                 between(tcp.clone() / (tcp + udp), [share - 0.01, share + 0.01]));
         }
-        f.remark("a unit test has both queues filled at every moment: dppbrb::tests::fixed::both_backlogged_share_by_the_probability");
+        f.remark(
+            "a unit test has both queues filled at every moment: \
+             dppbrb::tests::fixed::both_backlogged_share_by_the_probability",
+        );
     });
     let text = "p_c = 0 or 1 shuts one queue out; otherwise the server never idles";
     claim(r, "model.5", text).measured(|m, f| {
@@ -143,9 +153,10 @@ fn flow_control(r: &mut Recipe) {
         let [none, some] = ["0", "0.01"].map(|delta| at(delta).metric("utilisation_ratio.ce"));
         check!(f, "use of the CE's link at 0 and at 1 %": less(none, some));
         f.remark(
-            "equation 13 gives the busy FEs at delta = 0 what the quiet ones leave, so that control and redirect messages \
-             come to 100 of 100 Mbit/s. With B_e = B_c / T_s, which the text has for delta = 0, they would come to 25 + 10 + \
-             45 = 80: the waste that it means",
+            "equation 13 gives the busy FEs at delta = 0 what the quiet ones leave, so that \
+             control and redirect messages come to 100 of 100 Mbit/s. With B_e = B_c / T_s, which \
+             the text has for delta = 0, they would come to 25 + 10 + 45 = 80: the waste that it \
+             means",
         );
     });
     let text = "The CE computes anew when the number of FEs changes";
@@ -180,7 +191,12 @@ fn linear(m: &Measured, f: &mut Findings) {
     };
     check!(f, "fit of the CE's busy time, R2": at_least(share, 0.95));
     let [start, setup, small, large] = terms;
-    f.remark(format!("start {} ms, set-up {} ms for each FE, {} us for an event of 64 B and {} us for one of 1024 B, answers included", shown(start * 1e3), shown(setup * 1e3), shown(small * 1e6), shown(large * 1e6)));
+    let [start, setup] = [start, setup].map(|s| shown(s * 1e3));
+    let [small, large] = [small, large].map(|s| shown(s * 1e6));
+    f.remark(format!(
+        "start {start} ms, set-up {setup} ms for each FE, {small} us for an event of 64 B and {large} \
+         us for one of 1024 B, answers included"
+    ));
     let by_bytes: Vec<Place<3>> = points
         .iter()
         .map(|([one, fes, small, large], busy)| {
@@ -252,8 +268,13 @@ fn trims(_: &Measured, f: &mut Findings) {
         check!(f, "at {k} B_i, output by B_i": between(output, [0.98, 1.02]));
     }
     let law = table_1();
-    let product = |queue| 4.0 * (1.0 - law.by_buffer(queue) * by_rate(1e6, 4e6));
-    f.remark(format!("the product of equation 9 drops less: at 4 B_i, {} B_i pass where 50 messages wait, {} B_i where 75 do", shown(product(50)), shown(product(75))));
+    let product = |queue| shown(4.0 * (1.0 - law.by_buffer(queue) * by_rate(1e6, 4e6)));
+    f.remark(format!(
+        "the product of equation 9 drops less: at 4 B_i, {} B_i pass where 50 messages wait, {} B_i \
+         where 75 do",
+        product(50),
+        product(75)
+    ));
 }
 
 /// The constants of Table 1.
@@ -314,8 +335,11 @@ fn anew(_: &Measured, f: &mut Findings) {
         let took = (event..until).step_by(40).find(|now| {
             let orders = step(controller.as_mut(), *now);
             let is = |order: &Order, parameter: &str, wanted: f64| {
-                let right = |rate: &Setting| matches!(rate, Setting::Rate(r) if (r.as_bps() as f64 - wanted).abs() < 1.0);
-                order.parameter == parameter && right(&order.value)
+                let right = match order.value {
+                    Setting::Rate(rate) => (rate.as_bps() as f64 - wanted).abs() < 1.0,
+                    _ => false,
+                };
+                order.parameter == parameter && right
             };
             let ordered = |fe: usize, parameter: &str, wanted: f64| {
                 let queue = uplink(fe);

@@ -1,7 +1,6 @@
 //! Claims of the text without a figure.
 
 use super::{UDP, at};
-use crate::reproduce::query::series;
 use crate::reproduce::recipe::{Recipe, claim};
 use crate::reproduce::verdict::{check, show};
 use crate::statistics::mean;
@@ -26,8 +25,13 @@ pub(super) fn text(r: &mut Recipe) {
     });
     let text = "TCP meets the needs of control messages only if it is protected: UDP crowds it out";
     claim(r, "text.2", text).measured(|m, f| {
-        let control = |variant| at(m, "text", variant).during([1.0, 6.0]).delivered(&["control"]);
-        check!(f, "drop-tail, 4 Mbit/s of control and 12 of redirect messages on 10, control delivered by offered": at_most(control("crowded"), 0.5));
+        let control = |variant| {
+            at(m, "text", variant)
+                .during([1.0, 6.0])
+                .delivered(&["control"])
+        };
+        check!(f, "drop-tail, 4 Mbit/s of control and 12 of redirect messages on 10, \
+                   control delivered by offered": at_most(control("crowded"), 0.5));
         show!(f, m, "under DPPBRB": control("protected"));
     });
     let text = "When control messages ease, redirect messages get the bandwidth back";
@@ -51,7 +55,8 @@ pub(super) fn text(r: &mut Recipe) {
             let at = at(m, "joined", "one thread").and("bytes", bytes);
             at.metric("redirected_mbps")
         });
-        check!(f, "payload that arrives at the CE, Mbit/s, packets of 64 B joined up to 1024 B and singly": times(joined, single, 1.5));
+        check!(f, "payload that arrives at the CE, Mbit/s, packets of 64 B joined up to 1024 B and \
+                   singly": times(joined, single, 1.5));
     });
     claim(r, "text.5", "Attackers cannot cut the CE from its FEs").measured(|m, f| {
         let of = |metric: &str| at(m, "flood", "one thread").metric(metric);
@@ -62,15 +67,17 @@ pub(super) fn text(r: &mut Recipe) {
             at_least(of("control_delivered_ratio"), 1.0));
         show!(f, m, "share of the redirect messages that arrived": of("redirect_delivered_ratio"));
         let what = "time from an FE to the CE's session, ms, p99 and longest";
-        f.shown(m, what, |_| series!(for name in ["p99", "max"], "{name}":
-            of(&format!("event_ms_{name}"))));
+        show!(f, m, "{what}": for name in ["p99", "max"], "{name}":
+            of(&format!("event_ms_{name}")));
         show!(f, m, "heartbeats": of("heartbeats"));
         f.remark(
-            "five associations over `tcp_udp`, 50 Mbit/s of redirect messages at three FEs; DPPBRB at each FE's channel of \
-             26.92 Mbit/s, which is what equation 13 leaves a busy FE; no shared link stands behind the channels",
+            "five associations over `tcp_udp`, 50 Mbit/s of redirect messages at three FEs; DPPBRB \
+             at each FE's channel of 26.92 Mbit/s, which is what equation 13 leaves a busy FE; no \
+             shared link stands behind the channels",
         );
     });
-    let text = "(ours) DPPBRB earns its place where a fixed share does not do: control messages need more than it";
+    let text = "(ours) DPPBRB earns its place where a fixed share does not do: control messages \
+        need more than it";
     claim(r, "text.6", text).measured(|m, f| {
         let delivered = |discipline: &str, demand| {
             let at = at(m, "demand", format!("{discipline} {demand}")).during([3.0, 10.0]);

@@ -16,9 +16,10 @@ const CAPACITY: &str = "capacity_per_s";
 pub(super) fn fig7(r: &mut Recipe) {
     r.title = "How many FETMLs a CETML serves";
     r.notes = &[
-        "1000 events of 1024 B from each FE in a second. An FE is served if at most 0.1 % of the events have no answer a \
-         second after the end, and if the number of events on their way does not grow. The CE's work for an event was chosen \
-         so that one thread serves about 11 FEs; CE and FEs share this machine.",
+        "1000 events of 1024 B from each FE in a second. An FE is served if at most 0.1 % of the \
+         events have no answer a second after the end, and if the number of events on their way \
+         does not grow. The CE's work for an event was chosen so that one thread serves about 11 \
+         FEs; CE and FEs share this machine.",
     ];
     r.loads = &["forces-flow-control/fes", "forces-flow-control/few"];
     for (form, printed) in [(ONE, 11.0), (TWO, 17.0)] {
@@ -41,7 +42,10 @@ pub(super) fn fig7(r: &mut Recipe) {
     claim(r, "fig7.2", "Two threads serve 17, about 1.5 times as many").calibrated(|m, f| {
         let [one, two] = FORMS.map(|form| at(m, "fes", form).metric("capacity_fes"));
         check!(f, "FETMLs, two threads and one": times(two, one, 1.2));
-        f.remark("our CE works as long for an event on each of its two threads, so twice as many is what comes out");
+        f.remark(
+            "our CE works as long for an event on each of its two threads, so twice as many is \
+             what comes out",
+        );
     });
     claim(r, "fig7.3", "Two threads are better with few FETMLs too").measured(|m, f| {
         check!(f, for n in [1, 2, 4], "{n} FETMLs, delay, ms, two threads and one":
@@ -68,9 +72,9 @@ fn lines(m: &Measured, test: &str) -> Vec<Line> {
 pub(super) fn fig8(r: &mut Recipe) {
     r.title = "Loss by message rate, messages of 1024 B";
     r.notes = &[
-        "Rates are scaled: 400 is the rate at which one thread still loses nothing, as in the paper's Figure 8. Lost is \
-         what has no answer a second after the end, so that a test of 3 s forgives an overload of a third. Work of the CE as \
-         in forces-flow-control/fig7.",
+        "Rates are scaled: 400 is the rate at which one thread still loses nothing, as in the \
+         paper's Figure 8. Lost is what has no answer a second after the end, so that a test of 3 \
+         s forgives an overload of a third. Work of the CE as in forces-flow-control/fig7.",
     ];
     r.loads = &["forces-flow-control/rates", "forces-flow-control/lossless"];
     let x = "message rate, 400 is what one thread carries";
@@ -95,7 +99,8 @@ pub(super) fn fig8(r: &mut Recipe) {
 pub(super) fn fig9(r: &mut Recipe) {
     r.title = "Loss by message rate, messages of 64 B";
     r.notes = &[
-        "Set-up as in forces-flow-control/fig8. R20: \"64 b\" is read as 64 bytes, and \"earlier\" is judged by bit rate.",
+        "Set-up as in forces-flow-control/fig8. R20: \"64 b\" is read as 64 bytes, and \"earlier\" \
+         is judged by bit rate.",
     ];
     r.loads = &[
         "forces-flow-control/rates of 64 B",

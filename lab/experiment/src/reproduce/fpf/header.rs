@@ -36,8 +36,9 @@ fn all_right(m: &Measured, f: &mut Findings, test: &str, [right, wrong]: [&str; 
 pub(super) fn header(r: &mut Recipe) {
     r.title = "The FPF header";
     r.notes = &[
-        "Headers on our graph: two bytes, and for each domain of the path (both ends included) a LID of the size that formula \
-         (1) gives it. Of equally short paths the one with the most bytes counts.",
+        "Headers on our graph: two bytes, and for each domain of the path (both ends included) a \
+         LID of the size that formula (1) gives it. Of equally short paths the one with the most \
+         bytes counts.",
     ];
     r.benches = &["fpf/internet", "fpf/conformance", "fpf/headers"];
     r.figure("Bytes of the list of hops", "hops", |m| {
@@ -49,17 +50,16 @@ pub(super) fn header(r: &mut Recipe) {
         check!(f, "bytes with 7 LIDs of one byte": at_most(2.0 + 7.0 * 1.0, 9.0));
         let share = graph(m).metric("header_within_share_ratio.9");
         check!(f, "share of headers of at most 9 bytes": at_least(share, 0.95));
-        for (what, metric) in [
-            ("mean header in bytes", "header_bytes_mean"),
-            ("longest", "header_bytes_max"),
-            ("share of at most 9 bytes with one LID less, as in Figure 1, at least", "header_within_share_ratio.10"),
-            ("with one byte for every LID, share of paths under 10 bytes", "length_within_share_ratio.7"),
-        ] {
-            f.shown(m, what, |m| graph(m).metric(metric));
-        }
+        let of = |metric| graph(m).metric(metric);
+        show!(f, m, "mean header in bytes": of("header_bytes_mean"));
+        show!(f, m, "longest": of("header_bytes_max"));
+        show!(f, m, "share of at most 9 bytes with one LID less, as in Figure 1, at least":
+            of("header_within_share_ratio.10"));
+        show!(f, m, "with one byte for every LID, share of paths under 10 bytes":
+            of("length_within_share_ratio.7"));
         f.remark(
-            "7 LIDs of one byte fit, but nearly every path crosses large domains, whose LIDs have two: 99 % of the domains need one \
-             byte, not 99 % of the domains on paths",
+            "7 LIDs of one byte fit, but nearly every path crosses large domains, whose LIDs have \
+             two: 99 % of the domains need one byte, not 99 % of the domains on paths",
         );
     });
     claim(r, "header.2", "Worst header 42 bytes").arithmetic(|_, f| {
@@ -83,9 +83,15 @@ pub(super) fn header(r: &mut Recipe) {
     });
     let text = "Index > Length drops, = Length strips, else look-up by (interface, LID)";
     claim(r, "header.5", text).measured(|m, f| {
-        let whats = ["headers decided as section III.A says", "headers that were not"];
+        let whats = [
+            "headers decided as section III.A says",
+            "headers that were not",
+        ];
         all_right(m, f, "headers", whats);
-        f.remark("whole ones, cut off ones and wrong ones; rules of two interfaces, LIDs of one and of two bytes");
+        f.remark(
+            "whole ones, cut off ones and wrong ones; rules of two interfaces, LIDs of one and of \
+             two bytes",
+        );
     });
     let text = "Local, variable LIDs are smaller than 32-bit segments";
     claim(r, "header.6", text).arithmetic(smaller_than_segments);
@@ -117,8 +123,8 @@ fn smaller_than_segments(m: &Measured, f: &mut Findings) {
         show!(f, m, "{kind}, with the outer IPv6 header": by_hops(m, kind, "encapsulated_bytes"));
     }
     f.remark(
-        "compressed SIDs have 16 bits behind a block of 32; NEXT-C-SID packs six into an address, REPLACE-C-SID eight into a segment \
-         after the first. They are shorter than FPF's one-byte LIDs only where the outer IPv6 header is there anyway, and then up \
-         to six hops, or one",
+        "compressed SIDs have 16 bits behind a block of 32; NEXT-C-SID packs six into an address, \
+         REPLACE-C-SID eight into a segment after the first. They are shorter than FPF's one-byte \
+         LIDs only where the outer IPv6 header is there anyway, and then up to six hops, or one",
     );
 }

@@ -18,11 +18,11 @@ pub(super) fn graph(m: &Measured) -> Point<'_> {
 pub(super) fn fig8(r: &mut Recipe) {
     r.title = "Length of the paths between domains";
     r.notes = &[
-        "Shortest paths in hops between all pairs of domains, over all links alike: who exports which route to whom is left out. \
-         A path's length is the number of its domains, both ends included, as the paper counts LIDs; its Figure 1 needs one LID \
-         less.",
-        "R24: the paper prints \"less than 7 domains\" and \"7 LIDs\" for 99 % of the paths. At most 7 is decided, less than 7 is \
-         shown.",
+        "Shortest paths in hops between all pairs of domains, over all links alike: who exports \
+         which route to whom is left out. A path's length is the number of its domains, both ends \
+         included, as the paper counts LIDs; its Figure 1 needs one LID less.",
+        "R24: the paper prints \"less than 7 domains\" and \"7 LIDs\" for 99 % of the paths. At \
+         most 7 is decided, less than 7 is shown.",
     ];
     r.benches = &["fpf/internet"];
     for (name, metric, printed) in [
@@ -63,7 +63,10 @@ pub(super) fn fig8(r: &mut Recipe) {
     claim(r, "fig8.4", "Longest path 20").measured(|m, f| {
         let longest = graph(m).metric("length_domains_max");
         check!(f, "greatest length in domains": between(longest, [20.0, 20.0]));
-        f.remark("it depends on the longest chain of a few domains in the graph, and ours is not the graph of the paper");
+        f.remark(
+            "it depends on the longest chain of a few domains in the graph, and ours is not the \
+             graph of the paper",
+        );
     });
 }
 
@@ -78,7 +81,8 @@ const TABLE_2: [(&str, u32, u64, u32); 5] = [
 pub(super) fn table2(r: &mut Recipe) {
     r.title = "Degrees of domains, and the size of LIDs";
     r.notes = &[
-        "Formula (1) with three behaviours for each link (DB) and one special rule for each link (SR = DD): four LIDs a link.",
+        "Formula (1) with three behaviours for each link (DB) and one special rule for each link \
+         (SR = DD): four LIDs a link.",
     ];
     r.benches = &["fpf/internet"];
     for (p, degree, lids, bytes) in TABLE_2 {

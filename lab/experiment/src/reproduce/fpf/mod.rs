@@ -25,7 +25,8 @@ use text::text;
 pub(super) fn paper() -> Paper {
     Paper {
         name: "fpf",
-        source: "Beben et al., \"A Scalable and Flexible Packet Forwarding Method for Future Internet Networks\", 2015",
+        source: "Beben et al., \"A Scalable and Flexible Packet Forwarding Method for Future \
+                 Internet Networks\", 2015",
         columns: &[],
         lab: ["9 s", "0 s"], // traffic ends after 8 s, and all of it counts
         loads: &[],
@@ -51,13 +52,15 @@ pub(super) fn paper() -> Paper {
 }
 
 /// Measurements in memory.
-const IN_MEMORY: &str = "In memory, one core: a plane from received frame to sent frame, no device. Throughput is RFC 2544's, the \
-     highest rate without loss, in steps of 1 Mbit/s, 100,000 frames a trial, each run with tables and frames of its own; time is \
-     processor time. At least 16,384 frames and 4 MiB of them take turns.";
+const IN_MEMORY: &str = "In memory, one core: a plane from received frame to sent frame, no device. \
+    Throughput is RFC 2544's, the highest rate without loss, in steps of 1 Mbit/s, 100,000 frames a \
+    trial, each run with tables and frames of its own; time is processor time. At least 16,384 frames \
+    and 4 MiB of them take turns.";
 /// Measurements through interfaces.
-const INTERFACES: &str = "Through interfaces: a router in a network namespace between two others; packet sockets and virtual \
-     Ethernet. Throughput is RFC 2544's again, in steps of 1 % of the rate of a 1 Gbit/s link, which is the highest rate offered; \
-     trials of 2 s. Kinds of frames take turns at each length. Source, router and kernel share the processors of this machine.";
+const INTERFACES: &str = "Through interfaces: a router in a network namespace between two others; packet \
+    sockets and virtual Ethernet. Throughput is RFC 2544's again, in steps of 1 % of the rate of a 1 \
+    Gbit/s link, which is the highest rate offered; trials of 2 s. Kinds of frames take turns at each \
+    length. Source, router and kernel share the processors of this machine.";
 
 /// Frame sizes in bytes, check sequence included.
 const FRAME_BYTES: [u32; 9] = [78, 96, 128, 196, 256, 384, 512, 1024, 1518];

@@ -20,8 +20,8 @@ fn leave(m: &Measured, variant: &str) -> Samples {
 pub(super) fn fig1(r: &mut Recipe) {
     r.title = "Paths by a vector of LIDs";
     r.notes = &[
-        "Four FEs as planes in memory, the paper's example: C sends by B to A; and the same network in simulation, in which \
-         IP goes by D.",
+        "Four FEs as planes in memory, the paper's example: C sends by B to A; and the same \
+         network in simulation, in which IP goes by D.",
     ];
     r.scenarios = &["fpf/figure-1", "fpf/multicast"];
     r.benches = &["fpf/conformance"];

@@ -46,25 +46,17 @@ pub(super) fn fig4(r: &mut Recipe) {
     r.title = "Throughput of a core FE beside an IPv6 router";
     r.notes = &[IN_MEMORY, INTERFACES];
     r.benches = &["fpf/core", "fpf/look-up", "fpf/wire"];
-    r.figure(
-        "Throughput of one core, million frames per second",
-        "bytes of a frame",
-        |m| {
-            let engines = [
-                ("FPF", "FPF"),
-                ("IPv6, one route", "IPv6"),
-                ("IPv6, 10,000 routes", ROUTES),
-            ];
-            let line = |(name, engine)| {
-                swept!(for x in FRAME_BYTES, "{name}":
-            core(m, engine, x).metric(FPS) / 1e6)
-            };
-            let gigabit = swept!(for x in FRAME_BYTES, "1 Gbit/s":
-            (1e3 / (8.0 * (f64::from(x) + 20.0))).into());
-            let engines = engines.into_iter().map(line);
-            engines.chain([gigabit]).collect()
-        },
-    );
+    let title = "Throughput of one core, million frames per second";
+    r.figure(title, "bytes of a frame", |m| {
+        let fps = |engine, bytes| core(m, engine, bytes).metric(FPS) / 1e6;
+        let gigabit = |bytes| 1e3 / (8.0 * (f64::from(bytes) + 20.0));
+        vec![
+            swept!(for x in FRAME_BYTES, "FPF": fps("FPF", x)),
+            swept!(for x in FRAME_BYTES, "IPv6, one route": fps("IPv6", x)),
+            swept!(for x in FRAME_BYTES, "IPv6, 10,000 routes": fps(ROUTES, x)),
+            swept!(for x in FRAME_BYTES, "1 Gbit/s": gigabit(x).into()),
+        ]
+    });
 
     claim(r, "fig4.1", "FPF beats IPv6 below 256 B").measured(|m, f| {
         let small = &FRAME_BYTES[..4];
@@ -109,9 +101,8 @@ pub(super) fn fig4(r: &mut Recipe) {
             let summary = core(m, engine, bytes).metric(FPS).summary();
             let spread = summary.and_then(|s| Some(s.ci95? / s.mean));
             let shown = spread.map_or("not measured".to_owned(), |x| format!("{:.2} %", 100.0 * x));
-            let text =
-                format!("{engine}, {bytes} B, half of the 95 % interval: {shown} of the mean");
-            f.is_if_known(text, spread.map(|spread| spread <= SPREAD_MAX));
+            check!(f, "{engine}, {bytes} B, half of the 95 % interval: {shown} of the mean":
+                is_if_known(spread.map(|spread| spread <= SPREAD_MAX)));
         }
     });
 }
@@ -122,19 +113,17 @@ pub(super) fn fig6(r: &mut Recipe) {
     r.title = "Encapsulation at an edge FE by number of flows";
     r.notes = &[
         IN_MEMORY,
-        "Every frame gets a header with four LIDs; each flow has a rule of its own and differs in its source address.",
+        "Every frame gets a header with four LIDs; each flow has a rule of its own and differs in \
+         its source address.",
         INTERFACES,
     ];
     r.benches = &["fpf/edge", "fpf/encapsulation", "fpf/wire-edge"];
-    r.figure(
-        "Encapsulation by one core, million frames per second",
-        "flows",
-        |m| {
-            let fps = |flows, bytes| edge(m, "edge", flows, bytes).metric(FPS) / 1e6;
-            let line = |bytes| swept!(for flows in FLOWS, "{bytes} B": fps(flows, bytes));
-            [78, 128, 256, 384, 1024].map(line).into()
-        },
-    );
+    let title = "Encapsulation by one core, million frames per second";
+    r.figure(title, "flows", |m| {
+        let fps = |flows, bytes| edge(m, "edge", flows, bytes).metric(FPS) / 1e6;
+        let line = |bytes| swept!(for flows in FLOWS, "{bytes} B": fps(flows, bytes));
+        [78, 128, 256, 384, 1024].map(line).into()
+    });
 
     let text = "Encapsulation falls slightly with the flow count";
     claim(r, "fig6.1", text).measured(|m, f| {
@@ -166,11 +155,8 @@ pub(super) fn fig6(r: &mut Recipe) {
             ("ns for a packet", "encapsulate_ns"),
             ("of which look-up, in bursts", "look_up_ns"),
         ] {
-            f.shown(
-                m,
-                what,
-                |_| series!(for n in FLOWS, "{n} flows": ns(n, metric)),
-            );
+            show!(f, m, "{what}": for n in FLOWS, "{n} flows":
+                ns(n, metric));
         }
     });
     claim(r, "fig6.4", "16K bounds the 64 kb/s calls on 1 Gb/s").arithmetic(|_, f| {
@@ -181,8 +167,9 @@ pub(super) fn fig6(r: &mut Recipe) {
 pub(super) fn fig7(r: &mut Recipe) {
     r.title = "The flow-aware classifier by number of flows";
     r.notes = &[
-        "A capture in memory, one core: T0 finds and copies the frames, T1 classifies them too, with a table of 20,000 flows. \
-         A quarter of the flows each is RTP, TLS, HTTP, and random bytes over UDP. Lengths include the check sequence.",
+        "A capture in memory, one core: T0 finds and copies the frames, T1 classifies them too, \
+         with a table of 20,000 flows. A quarter of the flows each is RTP, TLS, HTTP, and random \
+         bytes over UDP. Lengths include the check sequence.",
     ];
     r.benches = &["fpf/classifier"];
     fn at(m: &Measured, flows: u32, bytes: u32) -> Point<'_> {
@@ -211,7 +198,10 @@ pub(super) fn fig7(r: &mut Recipe) {
             let ratio = at(m, 10_000, bytes).metric("ratio");
             check!(f, "{bytes} B, T0/T1": between(ratio.as_shares(), [0.35, 0.65]));
         }
-        f.remark("the paper's packets are of 128 and of 1518 B (R23: it prints 1528); a faster classifier would be above the range");
+        f.remark(
+            "the paper's packets are of 128 and of 1518 B (R23: it prints 1528); a faster \
+             classifier would be above the range",
+        );
     });
     claim(r, "fig7.4", "Repeats within 18 %").measured(|m, f| {
         for (bytes, n) in pairs(&[128, 1518], &FLOWS) {

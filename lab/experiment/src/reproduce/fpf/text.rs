@@ -65,8 +65,8 @@ fn edge_fe(r: &mut Recipe) {
                 at_least(share, 0.99));
         }
         f.remark(
-            "one core of this machine, in memory, without the work of network devices; the classifier has decided about the flows, \
-             and its thread is another one",
+            "one core of this machine, in memory, without the work of network devices; the \
+             classifier has decided about the flows, and its thread is another one",
         );
     });
     claim(r, "text.5", "Edge work exceeds core and edge-IP work").measured(|m, f| {
@@ -85,23 +85,26 @@ fn edge_fe(r: &mut Recipe) {
         let bus = |bytes| core(m, "FPF", bytes).metric("bus_share_ratio");
         check!(f, for &x in &FRAME_BYTES[2..], "{x} B, share of 12.8 Gbit/s":
             at_least(bus(x), 0.99));
-        for (what, metric) in [
-            ("through interfaces, throughput to 1 Gbit/s, which the source offers at most", OF_LINK),
-            ("the source's rate to it", OF_LINK_OFFERED),
-        ] {
-            let at = |bytes, loops| {
-                let at = at(m, "wire-loops", "FPF").and("loops", loops);
-                at.and("bytes", bytes).metric(metric)
-            };
-            show!(f, m, "{what}": for (bytes, loops) in pairs(&[128, 512, 1518], &[0, 1, 3, 7]),
-                "{bytes} B, {loops} loops": at(bytes, loops));
-        }
+        let at = |bytes, loops, metric| {
+            let at = at(m, "wire-loops", "FPF").and("loops", loops);
+            at.and("bytes", bytes).metric(metric)
+        };
+        let all = || pairs(&[128, 512, 1518], &[0, 1, 3, 7]);
+        show!(f, m, "through interfaces, throughput to 1 Gbit/s, which the source offers at most":
+            for (bytes, loops) in all(), "{bytes} B, {loops} loops": at(bytes, loops, OF_LINK));
+        show!(f, m, "the source's rate to it":
+            for (bytes, loops) in all(), "{bytes} B, {loops} loops":
+                at(bytes, loops, OF_LINK_OFFERED));
         show!(f, m, "share of the bus, which may be less": for &x in &FRAME_BYTES[..2], "{x} B":
             bus(x));
-        f.remark("one core of this machine, in memory; the paper's network processor is a pipeline of several");
         f.remark(
-            "through interfaces one stream passes several ports of the router, with a LID for each, as in section V.A; every pass \
-             counts, and source, kernel and router share the machine",
+            "one core of this machine, in memory; the paper's network processor is a pipeline of \
+             several",
+        );
+        f.remark(
+            "through interfaces one stream passes several ports of the router, with a LID for \
+             each, as in section V.A; every pass counts, and source, kernel and router share the \
+             machine",
         );
     });
 }
@@ -112,15 +115,21 @@ fn networks(r: &mut Recipe) {
         let sent = |link| of(&format!("packets_sent.{link}"));
         let with_header = |traffic| of(&format!("fpf_encapsulated_packets.{traffic}"));
         check!(f, "lost packets, of all kinds": at_most(of("lost_packets"), 0.0));
-        for (what, packets) in [("over the tunnel, less those with a header", sent("b_a") - with_header("fpf4") - with_header("fpf6")), ("over the VLAN, less those over the plain link", sent("b_b") - sent("c_b")), ("D-A less C-D", sent("d_a") - sent("c_d"))] {
-            check!(f, "packets {what}": between(packets, [0.0, 0.0]));
-        }
+        let in_tunnel = sent("b_a") - with_header("fpf4") - with_header("fpf6");
+        check!(f, "packets over the tunnel, less those with a header":
+            between(in_tunnel, [0.0, 0.0]));
+        check!(f, "packets over the VLAN, less those over the plain link":
+            between(sent("b_b") - sent("c_b"), [0.0, 0.0]));
+        check!(f, "packets D-A less C-D": between(sent("d_a") - sent("c_d"), [0.0, 0.0]));
         check!(f, for traffic in ["fpf4", "fpf6"], "packets of {traffic} with a header":
             at_least(with_header(traffic), 1500.0));
         show!(f, m, "packets with a header": for traffic in ["fpf4", "fpf6"], "{traffic}":
             with_header(traffic));
         show!(f, m, "packets by their routes": sent("c_d"));
-        f.remark("scenarios/fpf/mixed.toml on real routers: a plain link, a VLAN and a GRE tunnel one after another");
+        f.remark(
+            "scenarios/fpf/mixed.toml on real routers: a plain link, a VLAN and a GRE tunnel one \
+             after another",
+        );
     });
     let text = "First packet of a new flow still goes by standard routing";
     claim(r, "text.8", text).measured(|m, f| {
@@ -138,8 +147,8 @@ fn networks(r: &mut Recipe) {
             series!(for way in ways, "{way}": at(m, "implicit", way).and("bytes", 128).metric("ns"))
         });
         f.remark(
-            "1000 flows of RTP at once, in memory; the delay is the longest work of the forwarding thread for a burst of 64 frames, \
-             with copies and decisions",
+            "1000 flows of RTP at once, in memory; the delay is the longest work of the forwarding \
+             thread for a burst of 64 frames, with copies and decisions",
         );
     });
 }

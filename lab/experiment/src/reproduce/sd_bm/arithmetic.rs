@@ -48,8 +48,8 @@ fn with<T>(numbers: [T; 4]) -> impl Iterator<Item = (u32, T)> {
 pub(super) fn table1(r: &mut Recipe) {
     r.title = "How long packets are held, worked out";
     r.notes = &[
-        "Arithmetic only. A* is the greatest p^m (1 - p)^(L - m), B* the greatest C(L, m) / 2^L, over p and m; L is the \
-         threshold, a packet takes 0.8 ms.",
+        "Arithmetic only. A* is the greatest p^m (1 - p)^(L - m), B* the greatest C(L, m) / 2^L, \
+         over p and m; L is the threshold, a packet takes 0.8 ms.",
     ];
 
     claim(r, "table1.1", "Likeliest number of holds is L/2").arithmetic(|_, f| {
@@ -91,8 +91,9 @@ pub(super) fn table1(r: &mut Recipe) {
                 is((a - 1.0).abs() < 1e-9));
         }
         f.remark(
-            "A* = 1 needs m = L or 0, B* needs m = L/2: no p gives both. The greatest likelihood of m = L/2 is at p = 1/2, \
-             where it is B* itself (C(L, m) / 2^L): the printed p* is right for another reason, where B* is",
+            "A* = 1 needs m = L or 0, B* needs m = L/2: no p gives both. The greatest likelihood \
+             of m = L/2 is at p = 1/2, where it is B* itself (C(L, m) / 2^L): the printed p* is \
+             right for another reason, where B* is",
         );
     });
     claim(r, "table1.6", "At gigabit links the delay is far smaller").arithmetic(|_, f| {

@@ -1,7 +1,7 @@
 //! Where packets are lost.
 
 use super::{INGRESSES, THRESHOLDS, by_threshold, loaded, tables};
-use crate::reproduce::query::{Point, Quantity, extremes, pairs};
+use crate::reproduce::query::{Point, extremes, pairs};
 use crate::reproduce::recipe::{Recipe, claim};
 use crate::reproduce::verdict::{Samples, check, show};
 
@@ -36,7 +36,8 @@ fn at_ingresses(at: &Point<'_>) -> Samples {
 pub(super) fn location(r: &mut Recipe) {
     r.title = "Where packets are lost";
     r.notes = &[
-        "Packets with payload that ended at a port, by all that were lost anywhere, the same packets.",
+        "Packets with payload that ended at a port, by all that were lost anywhere, the same \
+         packets.",
     ];
     r.scenarios = &[
         "sd-bm/tables-1.4",
@@ -71,21 +72,18 @@ pub(super) fn location(r: &mut Recipe) {
     });
     let text = "The edge router is relieved before overload";
     claim(r, "location.4", text).measured(|m, f| {
-        let quantities: [(&str, Quantity); 2] = [
-            ("dropped at the egress", |at| {
-                at.metric("dropped_packets.wan")
-            }),
-            ("packets come for each that leaves", |at| {
-                let come = at.metric("packets_sent.n2") + at.metric("packets_sent.n3");
-                come / at.metric("packets_sent.wan")
-            }),
-        ];
-        for (what, of) in quantities {
-            for (load, l) in pairs(&LOADS, &THRESHOLDS) {
-                let what = format!("load {load:.1}, L = {l}, {what}");
-                let ours = of(&loaded(m, load, &format!("RS-RED {l}")));
-                f.less(&what, ours, of(&loaded(m, load, "RED 100")));
-            }
-        }
+        let all = || pairs(&LOADS, &THRESHOLDS);
+        let ours = |load, l| loaded(m, load, &format!("RS-RED {l}"));
+        let red = |load| loaded(m, load, "RED 100");
+        let dropped = |at: Point<'_>| at.metric("dropped_packets.wan");
+        check!(f, for (load, l) in all(), "load {load:.1}, L = {l}, dropped at the egress":
+            less(dropped(ours(load, l)), dropped(red(load))));
+        let come = |at: Point<'_>| {
+            let come = at.metric("packets_sent.n2") + at.metric("packets_sent.n3");
+            come / at.metric("packets_sent.wan")
+        };
+        check!(f, for (load, l) in all(),
+            "load {load:.1}, L = {l}, packets come for each that leaves":
+                less(come(ours(load, l)), come(red(load))));
     });
 }

@@ -15,7 +15,8 @@ fn queue(name: &str) -> String {
 pub(super) fn fig1(r: &mut Recipe) {
     r.title = "With RED, ingress queues are empty while the edge queue is full";
     r.notes = &[
-        "Both are sampled every 40 ms. The top of the edge queue is nine tenths of the longest that it was in the run.",
+        "Both are sampled every 40 ms. The top of the edge queue is nine tenths of the longest \
+         that it was in the run.",
     ];
     r.scenarios = &["sd-bm/tables"];
     r.figure("Packets waiting with RED", "time, s", |m| {
@@ -29,17 +30,13 @@ pub(super) fn fig1(r: &mut Recipe) {
     claim(r, "fig1.1", text).measured(|m, f| {
         for name in INGRESSES {
             let curves = [queue("wan"), queue(name)];
-            let share = tables(m, "RED", 100).curves(
-                curves.each_ref().map(String::as_str),
-                |[edge, ingress]| {
-                    let top = 0.9 * edge.iter().copied().fold(0.0, f64::max);
-                    let both = edge.iter().zip(ingress);
-                    let at_top: Vec<f64> =
-                        both.filter(|(e, _)| **e >= top).map(|(_, i)| *i).collect();
-                    let empty = at_top.iter().filter(|waiting| **waiting <= 2.0).count();
-                    (!at_top.is_empty()).then(|| empty as f64 / at_top.len() as f64)
-                },
-            );
+            let curves = curves.each_ref().map(String::as_str);
+            let share = tables(m, "RED", 100).curves(curves, |[edge, ingress]| {
+                let top = 0.9 * edge.iter().copied().fold(0.0, f64::max);
+                let at_top = || edge.iter().zip(ingress).filter(|(edge, _)| **edge >= top);
+                let empty = at_top().filter(|(_, waiting)| **waiting <= 2.0).count();
+                (at_top().count() > 0).then(|| empty as f64 / at_top().count() as f64)
+            });
             check!(f, "{name}, share of such samples with at most 2 packets":
                 at_least(share, 0.95));
         }
@@ -76,21 +73,18 @@ fn show_means(m: &Measured, f: &mut Findings, scheme: &str) {
 pub(super) fn fig8(r: &mut Recipe) {
     r.title = "Ingress queues by their threshold";
     r.notes = &[
-        "R31: the 95th percentile of an ingress queue over the samples at which the average of the virtual queue was \
-         above min_th, where the probability is not zero. As means this figure and Table II contradict each other by \
-         Little's law: if each of four ingresses keeps 50 packets waiting all the time, 200 packets wait for a link that \
-         carries 1250 in a second, which takes 160 ms, and not the 36 ms that are printed.",
+        "R31: the 95th percentile of an ingress queue over the samples at which the average of the \
+         virtual queue was above min_th, where the probability is not zero. As means this figure \
+         and Table II contradict each other by Little's law: if each of four ingresses keeps 50 \
+         packets waiting all the time, 200 packets wait for a link that carries 1250 in a second, \
+         which takes 160 ms, and not the 36 ms that are printed.",
     ];
     r.scenarios = &["sd-bm/tables"];
     r.figure("Packets waiting at ingress n4", "time, s", |m| {
         let all = pairs(&[20, 30, 40], &["RS-RED", "egress-driven"]).into_iter();
         let line = |(l, scheme)| {
-            curve(
-                format!("{scheme} {l}"),
-                &tables(m, scheme, l),
-                &queue("n4"),
-                1.0,
-            )
+            let name = format!("{scheme} {l}");
+            curve(name, &tables(m, scheme, l), &queue("n4"), 1.0)
         };
         all.map(line).collect()
     });

@@ -36,8 +36,8 @@ fn nearly_as_good(m: &Measured, f: &mut Findings, what: &str, metric: &str, more
 pub(super) fn fig7(r: &mut Recipe) {
     r.title = "RS-RED with 100 + 4 x 50 packets beside RED with 300";
     r.notes = &[
-        "At loads of 1.0, 1.4 and 1.8 of what the WAN link carries. `egress-driven` (R32) is not the paper's and \
-         decides nothing.",
+        "At loads of 1.0, 1.4 and 1.8 of what the WAN link carries. `egress-driven` (R32) is not \
+         the paper's and decides nothing.",
     ];
     r.scenarios = &["sd-bm/tables-1.0", "sd-bm/tables-1.4", "sd-bm/tables-1.8"];
     fn lines(m: &Measured, of: Quantity) -> Vec<Line> {
@@ -145,8 +145,9 @@ fn roughness(means: &[f64; 4]) -> Option<f64> {
 pub(super) fn fig9(r: &mut Recipe) {
     r.title = "RS-RED, RED and drop-tail by the size of all queues together";
     r.notes = &[
-        "RS-RED has 100 packets at the egress and a quarter of the rest as threshold at each ingress; RED and drop-tail \
-         have all at the egress. Thresholds of RED, and of RS-RED's controller, are a quarter and three quarters of all.",
+        "RS-RED has 100 packets at the egress and a quarter of the rest as threshold at each \
+         ingress; RED and drop-tail have all at the egress. Thresholds of RED, and of RS-RED's \
+         controller, are a quarter and three quarters of all.",
     ];
     r.scenarios = &["sd-bm/fig9-1.4", "sd-bm/fig9-1.8"];
     fn lines(m: &Measured, metric: &str, factor: f64) -> Vec<Line> {
@@ -175,26 +176,33 @@ pub(super) fn fig9(r: &mut Recipe) {
         show_egress_driven(m, f, "delay in ms", DELAY);
     });
     claim(r, "fig9.3", "Throughput and jitter change little").measured(|m, f| {
-        let quantities: [(_, Quantity, _); 2] = [("goodput", goodput, 1.05), ("jitter", |at| at.metric(JITTER), 1.5)];
+        let quantities: [(_, Quantity, _); 2] = [
+            ("goodput", goodput, 1.05),
+            ("jitter", |at| at.metric(JITTER), 1.5),
+        ];
         for (load, scheme) in pairs(&LOADS_9, &SCHEMES[..3]) {
             for (what, quantity, most) in quantities {
                 let ratio = means(m, load, scheme, quantity).map(|means| spread(&means));
                 let shown = known(ratio);
-                let what = format!("fig9, load {load:.1}, {scheme}, {what}, greatest by least: {shown} (at most {most})");
-                f.is_if_known(what, ratio.map(|ratio| ratio <= most));
+                check!(f, "fig9, load {load:.1}, {scheme}, {what}, greatest by least: {shown} (at most \
+                           {most})": is_if_known(ratio.map(|ratio| ratio <= most)));
             }
         }
         show_egress_driven(m, f, "jitter in ms", JITTER);
     });
     claim(r, "fig9.4", "RS-RED changes smoothly").measured(|m, f| {
-        let quantities: [(_, Quantity); 2] = [("delay", |at| at.metric(DELAY)), ("loss", |at| at.metric(LOSS))];
+        let quantities: [(_, Quantity); 2] = [
+            ("delay", |at| at.metric(DELAY)),
+            ("loss", |at| at.metric(LOSS)),
+        ];
         for (load, (what, quantity)) in pairs(&LOADS_9, &quantities) {
-            let all = SCHEMES.map(|scheme| means(m, load, scheme, quantity).and_then(|m| roughness(&m)));
+            let all = SCHEMES.map(|scheme| roughness(&means(m, load, scheme, quantity)?));
             let [tail, red, ours, egress_driven] = all.map(known);
             let is_smooth = all[2].zip(all[0]).zip(all[1]);
-            let what = format!("fig9, load {load:.1}, {what}");
-            f.is_if_known(format!("{what} off a straight line, by its range: RS-RED {ours} (RED {red}, drop-tail {tail})"), is_smooth.map(|((ours, tail), red)| ours <= red && ours <= tail));
-            f.remark(format!("{what}, egress-driven: {egress_driven}"));
+            let is_smooth = is_smooth.map(|((ours, tail), red)| ours <= red && ours <= tail);
+            check!(f, "fig9, load {load:.1}, {what} off a straight line, by its range: RS-RED {ours} \
+                       (RED {red}, drop-tail {tail})": is_if_known(is_smooth));
+            f.remark(format!("fig9, load {load:.1}, {what}, egress-driven: {egress_driven}"));
         }
     });
 }

@@ -1,7 +1,7 @@
 //! What the text claims without a table or figure.
 
 use super::{DELAY, INGRESSES, LOSS, goodput, loaded, peak, tables};
-use crate::reproduce::query::{Point, Quantity, pairs, series};
+use crate::reproduce::query::{Point, Quantity, pairs};
 use crate::reproduce::recipe::{Recipe, claim, names};
 use crate::reproduce::verdict::{Findings, Samples, check, show};
 
@@ -69,10 +69,11 @@ fn evenness(at: &Point<'_>) -> Samples {
 pub(super) fn text(r: &mut Recipe) {
     r.title = "What the text claims";
     r.notes = &[
-        "Static rate limits, today's practice, are a rate of 2.5 Mbit/s for each ingress link, a quarter of what the WAN \
-         carries. Skewed traffic has the same load, four parts of seven of it at n4.",
-        "The PI law has a target of 100 packets for the virtual queue; its gains follow from Hollot et al. for 40 flows, 1250 \
-         packets a second and a round trip of 0.16 s.",
+        "Static rate limits, today's practice, are a rate of 2.5 Mbit/s for each ingress link, a \
+         quarter of what the WAN carries. Skewed traffic has the same load, four parts of seven of \
+         it at n4.",
+        "The PI law has a target of 100 packets for the virtual queue; its gains follow from \
+         Hollot et al. for 40 flows, 1250 packets a second and a round trip of 0.16 s.",
     ];
     r.scenarios = &[
         "sd-bm/tables-1.4",
@@ -127,11 +128,8 @@ pub(super) fn text(r: &mut Recipe) {
             ("goodput, Mbit/s", goodput),
         ];
         for (what, of) in quantities {
-            f.shown(
-                m,
-                what,
-                |m| series!(for law in laws, "{law}": of(&m.at("sd-bm/text", law))),
-            );
+            show!(f, m, "{what}": for law in laws, "{law}":
+                of(&m.at("sd-bm/text", law)));
         }
     });
     let text = "Equal drop probability suffices only for similar ingress traffic (scope)";
@@ -150,10 +148,8 @@ pub(super) fn text(r: &mut Recipe) {
             ("delay, ms", |at| at.metric(DELAY)),
         ];
         for (what, of) in quantities {
-            f.shown(m, what, |m| {
-                series!(for scheme in schemes, "{scheme}":
-                of(&m.at("sd-bm/text", scheme)))
-            });
+            show!(f, m, "{what}": for scheme in schemes, "{scheme}":
+                of(&m.at("sd-bm/text", scheme)));
         }
     });
 }
