@@ -449,7 +449,7 @@ fn fig5a(r: &mut Recipe) {
     claim(r, "fig5a.4", text).measured(|m, f| {
         let missed = |scenario, n: u32| {
             let at = m.at(scenario, "hit 50").and("flows", n);
-            (1.0 - at.metric(HOGS) / f64::from(n)).as_shares()
+            (1.0 - at.metric(HOGS) / f64::from(n)).into_shares()
         };
         let of = |n, metric| limited(m, "hit 50", n).metric(metric);
         check!(f, for (n, more) in [(2, 4), (4, 6)],
@@ -753,7 +753,7 @@ fn known(r: &mut Recipe) {
     claim(r, "text.9", "Packet scheduling is O(1)").not_run(why);
     let text = "Random admission keeps short flows out; the threshold prunes the rest";
     claim(r, "text.10", text).measured(|m, f| {
-        let web = |variant| hit_share(&m.at("lru-fq/text-web", variant), "web").as_shares();
+        let web = |variant| hit_share(&m.at("lru-fq/text-web", variant), "web").into_shares();
         check!(f, "web packets from the hit queue, share": at_most(web("1:1"), 0.05));
         check!(f, "the same, and with every flow admitted at once": less(web("1:1"), web("all")));
     });
@@ -777,7 +777,7 @@ fn known(r: &mut Recipe) {
     let text = "Keying the cache by destination alone finds a DoS on one network (outlook)";
     claim(r, "text.14", text).measured(|m, f| {
         let by = |key: &str| {
-            hit_share(&m.at("lru-fq/text-victim", format!("by {key}")), "flood").as_shares()
+            hit_share(&m.at("lru-fq/text-victim", format!("by {key}")), "flood").into_shares()
         };
         check!(f, "attack packets from the hit queue, by destination":
             at_least(by("destination"), 0.8));

@@ -147,7 +147,7 @@ impl Measured {
             self.note_unknown(format!("there is no metric `{metric}`"));
         }
         match is_share(metric) {
-            true => samples.as_shares(),
+            true => samples.into_shares(),
             false => samples,
         }
     }
@@ -244,7 +244,7 @@ impl Measured {
             });
         }
         let delivered = delivered.unwrap_or_default();
-        delivered.map(|goodput| goodput / offered).as_shares()
+        delivered.map(|goodput| goodput / offered).into_shares()
     }
 
     fn traffic(&self, at: &At, name: &str) -> Option<(&Scenario, &Traffic)> {

@@ -199,7 +199,7 @@ pub fn select(names: &[String]) -> Result<Vec<&'static Recipe>, String> {
         let is_paper = papers().iter().any(|paper| paper.name == *name);
         let before = chosen.len();
         let fits = |recipe: &&Recipe| {
-            recipe.id == *name || (is_paper && name_of_paper(&recipe.id) == *name)
+            recipe.id == *name || (is_paper && name_of_paper(recipe.id) == *name)
         };
         chosen.extend(all().filter(fits));
         if chosen.len() == before {
@@ -286,7 +286,7 @@ fn wanted(recipes: &[&'static Recipe]) -> Vec<Wanted> {
 }
 
 fn report(recipe: &'static Recipe, measured: &Measured, notes: &mut Vec<String>) -> ResultReport {
-    let paper = paper_of(&recipe.id);
+    let paper = paper_of(recipe.id);
     let drawn = recipe.figures.iter();
     let drawn = drawn.map(|figure| figure.html(measured));
     let (drawn, failed): (Vec<_>, Vec<_>) = drawn.partition(Result::is_ok);
@@ -474,7 +474,7 @@ mod tests {
                     "{recipe:?}"
                 );
                 for claim in &recipe.claims {
-                    assert!(claim.id.starts_with(&recipe.id), "{}", claim.id);
+                    assert!(claim.id.starts_with(recipe.id), "{}", claim.id);
                     assert!(seen.insert(&claim.id), "{} occurs twice", claim.id);
                 }
             }

@@ -143,7 +143,7 @@ impl Samples {
     }
 
     /// These samples, marked as shares (from 0 to 1) or differences of shares.
-    pub(super) fn as_shares(self) -> Self {
+    pub(super) fn into_shares(self) -> Self {
         Self {
             is_share: true,
             ..self
@@ -566,7 +566,7 @@ mod tests {
         let (c, d) = (of(&[5.0, 6.0, 7.0]), of(&[6.0, 6.0, 7.5]));
         assert_eq!(verdict(|f| f.not_more("c", &c, &d)), Verdict::Undecided);
         assert_eq!(
-            verdict(|f| f.not_more("d", &d.map(|x| x + 9.0), &c)),
+            verdict(|f| f.not_more("d", d.map(|x| x + 9.0), &c)),
             Verdict::Fails
         );
     }
@@ -575,7 +575,7 @@ mod tests {
     fn a_difference_that_is_certain_but_means_nothing_is_unclear() {
         let around = |mean: f64| of(&[mean - 1e-6, mean, mean + 1e-6]);
         let less = |a: &Samples, b: &Samples| verdict(|f| f.less("a", a, b));
-        let share = |mean: f64| around(mean).as_shares();
+        let share = |mean: f64| around(mean).into_shares();
         // Shares: 0.01, whatever their values.
         assert_eq!(less(&share(0.500), &share(0.501)), Verdict::Undecided);
         assert_eq!(less(&share(0.500), &share(0.511)), Verdict::Holds);
@@ -598,7 +598,7 @@ mod tests {
         );
         assert_eq!(verdict(|f| f.rises("a", steps(0.515))), Verdict::Holds);
         assert_eq!(
-            verdict(|f| f.above("a", &share(0.5001), 0.5)),
+            verdict(|f| f.above("a", share(0.5001), 0.5)),
             Verdict::Holds
         );
     }
@@ -646,14 +646,11 @@ mod tests {
         );
         assert_eq!(verdict(|f| f.between("a", &a, [2.1, 4.5])), Verdict::Fails);
         assert_eq!(
-            verdict(|f| f.above("a", &of(&[0.0; 3]), 0.0)),
+            verdict(|f| f.above("a", of(&[0.0; 3]), 0.0)),
             Verdict::Fails
         );
         // A single run has no interval: its value decides.
-        assert_eq!(
-            verdict(|f| f.at_most("a", &of(&[2.0]), 2.0)),
-            Verdict::Holds
-        );
+        assert_eq!(verdict(|f| f.at_most("a", of(&[2.0]), 2.0)), Verdict::Holds);
     }
 
     #[test]
@@ -668,7 +665,7 @@ mod tests {
         assert_eq!(verdict(|f| f.within("a", &a, &b, 0.02)), Verdict::Holds);
         assert_eq!(verdict(|f| f.within("a", &a, &b, 0.01)), Verdict::Undecided);
         assert_eq!(
-            verdict(|f| f.within("a", &b, &b.map(|x| x / 2.0), 0.5)),
+            verdict(|f| f.within("a", &b, b.map(|x| x / 2.0), 0.5)),
             Verdict::Fails
         );
     }
@@ -705,7 +702,7 @@ mod tests {
         assert_eq!(two(false, false), Verdict::Fails);
         assert_eq!(verdict(|_| {}), Verdict::Missing);
         // A quantity that was not measured, or was run with other seeds, makes the claim missing.
-        let missing = |f: &mut Findings| f.less("a", &of(&[1.0, 2.0]), &of(&[3.0]));
+        let missing = |f: &mut Findings| f.less("a", of(&[1.0, 2.0]), of(&[3.0]));
         assert_eq!(verdict(missing), Verdict::Missing);
         let unknown = |f: &mut Findings| f.is_if_known("a", None);
         assert_eq!(verdict(unknown), Verdict::Missing);
@@ -719,8 +716,8 @@ mod tests {
     #[test]
     fn the_evidence_begins_with_what_is_against() {
         let mut findings = Findings::default();
-        findings.at_most("good", &of(&[1.0]), 2.0);
-        findings.at_most("bad", &of(&[3.0]), 2.0);
+        findings.at_most("good", of(&[1.0]), 2.0);
+        findings.at_most("bad", of(&[3.0]), 2.0);
         findings.remark("by the way");
         let expected = "1 of 2 hold; not: bad: 3.000 (at most 2.000); \
                         good: 1.000 (at most 2.000); by the way";

@@ -90,7 +90,7 @@ pub(super) fn fig8(r: &mut Recipe) {
     });
     claim(r, "fig8.3", "Beyond that, two threads lose less").measured(|m, f| {
         for rate in [600, 1000] {
-            let [one, two] = FORMS.map(|form| loss(m, "rates", form, rate).as_shares());
+            let [one, two] = FORMS.map(|form| loss(m, "rates", form, rate).into_shares());
             check!(f, "loss at {rate}, two threads and one": less(two, one));
         }
     });
@@ -115,7 +115,7 @@ pub(super) fn fig9(r: &mut Recipe) {
 
     claim(r, "fig9.1", "Loss grows with the rate").measured(|m, f| {
         for form in FORMS {
-            let loss = |rate| loss(m, "rates of 64 B", form, rate).as_shares();
+            let loss = |rate| loss(m, "rates of 64 B", form, rate).into_shares();
             let steps = series!(for rate in RATES, "{rate}": loss(rate));
             check!(f, "{form}, loss by rate": rises(steps));
         }

@@ -39,7 +39,7 @@ fn forwarding(r: &mut Recipe) {
             ("on D-A", "ip", "d_a"),
         ] {
             let share = sent(m, variant, link) / leave(m, variant);
-            f.between(what, share.as_shares(), [1.0, 1.0]);
+            f.between(what, share.into_shares(), [1.0, 1.0]);
         }
         let both = [("with the vector", "fpf"), ("by routes", "ip")];
         check!(f, for (what, variant) in both, "packets that leave C, {what}":
@@ -85,7 +85,7 @@ fn several_paths(r: &mut Recipe) {
     claim(r, "fig1.5", "One flow aggregate over several paths").measured(|m, f| {
         for (variant, what) in [("packets", "by packet"), ("flows", "by flow")] {
             let share = sent(m, variant, "c_b") / leave(m, variant);
-            check!(f, "share on the first path, {what}": between(share.as_shares(), [0.73, 0.77]));
+            check!(f, "share on the first path, {what}": between(share.into_shares(), [0.73, 0.77]));
         }
         f.remark("weights 3:1; one flow by packet, and 4000 flows by flow");
     });

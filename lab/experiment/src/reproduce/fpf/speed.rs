@@ -182,7 +182,7 @@ pub(super) fn fig7(r: &mut Recipe) {
         for n in FLOWS {
             let [small, large] = [128, 1518].map(|bytes| at(m, n, bytes).metric("ratio"));
             check!(f, "{n} flows, T0/T1 at 128 B less that at 1518 B":
-                at_most((small - large).as_shares(), 0.0));
+                at_most((small - large).into_shares(), 0.0));
         }
     });
     claim(r, "fig7.2", "Level up to 1K flows").measured(|m, f| {
@@ -196,7 +196,7 @@ pub(super) fn fig7(r: &mut Recipe) {
     claim(r, "fig7.3", "About half at 10K").measured(|m, f| {
         for bytes in [128, 1518] {
             let ratio = at(m, 10_000, bytes).metric("ratio");
-            check!(f, "{bytes} B, T0/T1": between(ratio.as_shares(), [0.35, 0.65]));
+            check!(f, "{bytes} B, T0/T1": between(ratio.into_shares(), [0.35, 0.65]));
         }
         f.remark(
             "the paper's packets are of 128 and of 1518 B (R23: it prints 1528); a faster \

@@ -30,7 +30,7 @@ fn of_lost(at: &Point<'_>, packets: Samples) -> Samples {
 fn at_ingresses(at: &Point<'_>) -> Samples {
     let each = INGRESSES.map(|name| at.metric(format!("dropped_payload_packets.{name}")));
     let all = each.into_iter().reduce(|a, b| a + b).unwrap_or_default();
-    of_lost(at, all).as_shares()
+    of_lost(at, all).into_shares()
 }
 
 pub(super) fn location(r: &mut Recipe) {
