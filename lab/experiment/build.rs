@@ -4,8 +4,6 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// A paper's results; the file is in the folder of the paper's scenarios, but is not a scenario.
-const PAPER: &str = "paper.toml";
 /// The extension of a trace of a link.
 const TRACE: &str = "trace";
 
@@ -50,7 +48,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
         let path = entry?.path();
         if path.is_dir() {
             collect(&path, files)?;
-        } else if ends(&path, TRACE) || ends(&path, "toml") && !path.ends_with(PAPER) {
+        } else if ends(&path, TRACE) || ends(&path, "toml") {
             files.push(path);
         }
     }

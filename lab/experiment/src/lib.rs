@@ -49,17 +49,16 @@
 //! (`{ calibrated = .., printed = .. }`). `weir-lab run` and `weir-lab reproduce` run the same points, and neither
 //! changes a point in code.
 //!
-//! **Results of papers are data.** `scenarios/PAPER/paper.toml` names the scenarios of each result, the paper's
-//! numbers, its claims with the conditions that decide them, and its pictures. Conditions, tables and pictures name
-//! quantities: a quantity is a formula of metrics at a point. The loader of the file, or a test, parses every formula
-//! and looks up every point. Only claims with their own arithmetic (fits, ranks, model equations) are Rust, under the
-//! name of the claim, in `lab/experiment/src/reproduce`. The statistics of all claims are in one place (`verdict`).
+//! **Claims of papers are functions.** Each paper has a module in `lab/experiment/src/reproduce`: the scenarios of each
+//! result, the paper's numbers, its claims and its pictures. A claim reads metrics at points (`query`) and adds
+//! conditions to its findings; a test looks up every point. It is *measured*, *arithmetic* or *calibrated*, and a
+//! measured claim must be able to fail. The statistics of all claims are in one place (`verdict`).
 //! Points with a calibrated value run a second time with the printed value, for a second column of verdicts. A name
 //! that does not exist (`measured`) makes its claim *missing*, never *not run*.
 //!
 //! **Load tests and measurements in memory** name their points like scenarios, and run only when results need them.
-//! Load tests of the transports (`lab/experiment/src/load`, `[[load]]` in a paper's file) run a CE and FEs as
-//! processes. Measurements in memory (`[[bench]]`, `lab/experiment/src/reproduce/bench`) are the throughput of planes,
+//! Load tests of the transports (`lab/experiment/src/load`, `LOADS` of a paper) run a CE and FEs as
+//! processes. Measurements in memory (`lab/experiment/src/reproduce/bench`) are the throughput of planes,
 //! and the paths between all domains of an Internet (`lab/experiment/src/scale`).
 
 pub mod agreement;

@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use support::{SMALL, ScenarioFile, eventually, lab, me, result_of, run};
+use weir_base::Span;
 use weir_experiment::RunOptions;
-use weir_experiment::load::plan::Load;
+use weir_experiment::load::plan::{Form, Load, Measures};
 use weir_experiment::load::run::Runner;
 use weir_live::namespace::{Namespace, Signal, signal};
 
@@ -84,15 +85,13 @@ fn counted() -> Test {
     ensure((18.0..20.4).contains(&wire), (wire, &m))
 }
 
-/// Runs a load test of this file, and returns the metrics of its points.
-fn loaded(text: &str) -> Result<Vec<BTreeMap<String, f64>>, Failed> {
-    let load: Load = toml::from_str(text)?;
-    load.check()?;
+/// Runs a load test, and returns the metrics of its points.
+fn loaded(load: &Load) -> Result<Vec<BTreeMap<String, f64>>, Failed> {
     let options = RunOptions {
         executable: Some(me()),
         ..RunOptions::default()
     };
-    let points = Runner::new(&options)?.run(&load, false)?;
+    let points = Runner::new(&options)?.run(load, false)?;
     Ok(points
         .into_iter()
         .map(|mut point| point.runs.remove(0).metrics)
@@ -100,18 +99,18 @@ fn loaded(text: &str) -> Result<Vec<BTreeMap<String, f64>>, Failed> {
 }
 
 fn load() -> Test {
-    let text = r#"
-        name = "test/load"
-        measures = "loss"
-        forms = ["process", "one thread", "two threads"]
-        fes = [2]
-        bytes = [256]
-        per_s = [100, 1000]
-        work = "2 ms"
-        duration = "1 s"
-        runs = 1
-    "#;
-    let points = loaded(text)?;
+    let points = loaded(&Load {
+        name: "test/load",
+        measures: Measures::Loss,
+        forms: &[Form::Process, Form::OneThread, Form::TwoThreads],
+        fes: &[2],
+        bytes: &[256],
+        per_s: &[100.0, 1000.0],
+        unit: false,
+        work: Span::from_millis(2),
+        duration: Span::from_secs(1),
+        runs: 1,
+    })?;
     for (n, m) in points.iter().enumerate() {
         // 200 events a second are 0.4 s of work; 2000 are 4 s, of which a process for each FE can do 2 s.
         let is_overloaded = n % 2 == 1;
@@ -129,17 +128,18 @@ fn load() -> Test {
 }
 
 fn flood() -> Test {
-    let text = r#"
-        name = "test/flood"
-        measures = "flood"
-        forms = ["one thread"]
-        fes = [5]
-        bytes = [1000]
-        per_s = [6250]
-        duration = "2 s"
-        runs = 1
-    "#;
-    let points = loaded(text)?;
+    let points = loaded(&Load {
+        name: "test/flood",
+        measures: Measures::Flood,
+        forms: &[Form::OneThread],
+        fes: &[5],
+        bytes: &[1000],
+        per_s: &[6250.0],
+        unit: false,
+        work: Span::ZERO,
+        duration: Span::from_secs(2),
+        runs: 1,
+    })?;
     let m = &points[0];
     ensure(m["associations"] == 5.0 && m["associations_lost"] == 0.0, m)?;
     ensure(m["heartbeats"] >= 5.0 && m["heartbeats_lost"] == 0.0, m)?;

@@ -112,7 +112,7 @@ fn scenarios(tree: &Tree, faults: &mut Vec<String>) {
                     || is_experiment && text.contains(&format!("\"{stem}\""))
                     || is_experiment && runs_folder(text, room))
         };
-        if stem != "paper" && !tree.files().any(is_named) {
+        if !tree.files().any(is_named) {
             faults.push(format!("{path}: no file names this scenario"));
         }
     }
@@ -225,7 +225,6 @@ mod tests {
             ("scenarios/peers/case.toml", ""),
             ("scenarios/room/lost.toml", "# room/lost\n"),
             ("scenarios/room/network.toml", ""),
-            ("scenarios/room/paper.toml", ""),
             ("scenarios/room/shown.toml", "extends = \"network.toml\"\n"),
         ];
         let expected = ["scenarios/room/lost.toml: no file names this scenario"];

@@ -19,8 +19,6 @@ use weir_protocol::wire::{
 pub(super) const CE: Id = Id(0x4000_0001);
 /// Bytes of an event with an empty value; the event's number needs four more.
 const EMPTY: usize = 60;
-/// Minimum length of an event, in bytes.
-pub(super) const EVENT_BYTES_MIN: u32 = EMPTY as u32 + 4;
 /// A private LFB class, like that of a weir FE's reports.
 const CLASS: u32 = 0x00f7_0001;
 const INSTANCE: u32 = 1;
@@ -163,7 +161,7 @@ mod tests {
             );
             assert_eq!((answered(&event), parse_event(&answer)), (None, None));
         }
-        assert_eq!(event(FE, 1, 0).unwrap().len(), EVENT_BYTES_MIN as usize);
+        assert_eq!(event(FE, 1, 0).unwrap().len(), EMPTY + 4);
     }
 
     #[test]

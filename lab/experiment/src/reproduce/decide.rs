@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::ClaimReport;
 use super::bar::Bar;
 use super::measured::Measured;
-use super::recipe::{Claim, OtherReading, Paper};
+use super::recipe::{Claim, Paper};
 use super::verdict::{Findings, Verdict};
 use crate::load::run::BUSY_MAX;
 use crate::options::Habitat;
@@ -43,28 +43,23 @@ pub(super) fn decide(
     claim: &'static Claim,
     measured: &Measured,
 ) -> ClaimReport {
-    let read = verdict_of(paper, claim, measured, None);
+    let read = verdict_of(claim, measured, None);
     let mut evidence = read.evidence.clone();
     let (mut as_printed, mut otherwise) = (None, Vec::new());
-    for OtherReading { name, reading } in &paper.columns {
+    for (name, reading) in paper.columns {
         let Some(measured) = measured.column(*reading) else {
             continue;
         };
-        let other = verdict_of(paper, claim, measured, None);
+        let other = verdict_of(claim, measured, None);
         // The evidence comes from the paper as read; but a missing measurement in another column must be reported.
         if other.verdict == Verdict::Missing {
             evidence += &format!("; {name}: {}", other.evidence);
         }
         match reading {
             Reading::Printed => as_printed = Some(other.verdict),
-            _ => otherwise.push((name.as_str(), other.verdict)),
+            _ => otherwise.push((*name, other.verdict)),
         }
     }
-    let kind = match (claim.calibrated, read.values, read.verdict) {
-        (true, ..) => Kind::Calibrated,
-        (false, 0, Verdict::NotRun | Verdict::Missing) | (false, 1.., _) => Kind::Measured,
-        (false, 0, _) => Kind::Arithmetic,
-    };
     // A claim that holds for all measured values proves nothing. The distance of this machine's values from their
     // limits depends on the machine, so ten times such a value may still be permitted.
     let factors: &[f64] = if read.is_of_machine {
@@ -74,19 +69,20 @@ pub(super) fn decide(
     };
     let changes = |place: usize| {
         factors.iter().any(|&factor| {
-            verdict_of(paper, claim, measured, Some((place, factor))).verdict != read.verdict
+            verdict_of(claim, measured, Some((place, factor))).verdict != read.verdict
         })
     };
-    let is_fixed =
-        kind == Kind::Measured && read.verdict == Verdict::Holds && !(0..read.values).any(changes);
+    let is_fixed = claim.kind == Kind::Measured
+        && read.verdict == Verdict::Holds
+        && !(0..read.values).any(changes);
     ClaimReport {
         id: &claim.id,
-        text: &claim.text,
+        text: claim.text,
         verdict: read.verdict,
         as_printed,
         otherwise,
-        calibrated: claim.calibrated,
-        kind,
+        calibrated: claim.kind == Kind::Calibrated,
+        kind: claim.kind,
         evidence,
         is_fixed,
         bars: read.bars,
@@ -107,12 +103,7 @@ struct Decided {
 
 /// Decides a claim; the measured value at one index may be multiplied by a factor. In a simulation, a missing
 /// measurement is a mistake. The lab does not measure everything that a simulation does, and cannot run every scenario.
-fn verdict_of(
-    paper: &Paper,
-    claim: &'static Claim,
-    measured: &Measured,
-    changed: Option<(usize, f64)>,
-) -> Decided {
+fn verdict_of(claim: &Claim, measured: &Measured, changed: Option<(usize, f64)>) -> Decided {
     let not_run = |why: &str| Decided {
         verdict: Verdict::NotRun,
         evidence: why.to_owned(),
@@ -120,19 +111,18 @@ fn verdict_of(
         values: 0,
         is_of_machine: false,
     };
-    if let Some(why) = &claim.not_run {
-        return not_run(why);
-    }
+    let decide = match &claim.decision {
+        Ok(decide) => decide,
+        Err(why) => return not_run(why),
+    };
     let mut findings = Findings::default();
     measured.watch(changed);
-    paper.decide(claim, measured, &mut findings);
+    decide(measured, &mut findings);
     let (values, busy) = (measured.reads(), measured.busy());
     if measured.take_needs_load() {
         let _ = measured.take_unknown();
         return not_run("its measurement of this machine was not run");
     }
-    measured.watch(None);
-    claim.remark(measured, &mut findings);
     let (verdict, evidence) = findings.verdict();
     let unknown = measured.take_unknown();
     let (verdict, evidence) = match (measured.on, verdict) {

@@ -1,69 +1,29 @@
-//! Pictures of results: the paper's figures with our numbers, as a paper's file describes them.
-//!
-//! ```toml
-//! [[result.figure]]
-//! title = "TCP's share of UDP and long TCP"
-//! x = "flows in the cache"
-//! line = [
-//!     # Over a sweep: `{step}` is the place on the axis below.
-//!     { name = "{floods} floods", each = { floods = [2, 3] }, along = [2, 4], of = { .. "{floods}" .. "{step}" .. } },
-//!     # Without `along`: a curve over time, and `metric` is its name.
-//!     { name = "edge", of = { scenario = "S", variant = "V", metric = "queue_packets.wan" }, scale = "1 / 0.946" },
-//! ]
-//! ```
+//! Pictures of results: the paper's figures with our numbers.
 
-use serde::Deserialize;
-
-use super::measured::{Measured, shown};
-use super::quantity::{Each, Number, Quantity, Row, Step, filled};
-#[cfg(test)]
-use super::recipe::At;
+use super::measured::Measured;
+use super::query::Point;
+use super::verdict::Samples;
 use crate::report::{Dot, Form, Line, Plot, escape, mean_curve};
 
+/// The lines of a picture, in the order of their colours.
+pub(super) type Lines = Box<dyn Fn(&Measured) -> Vec<Line> + Send + Sync>;
+
 /// A picture.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// The title, with the quantity and its unit.
-    pub title: String,
-    /// The title of the lower axis, with its unit.
-    pub x: String,
-    /// The lines, in the order of their colours. If they do not fit into one picture, there are several pictures.
-    #[serde(rename = "line")]
-    pub lines: Vec<LineSpec>,
-}
-
-/// A line of a picture, or one for each of several rows.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LineSpec {
-    /// The name.
-    pub name: String,
-    /// The rows; there is a line for each.
-    #[serde(default)]
-    pub each: Each,
-    /// The values of `{step}`, which are also the positions on the lower axis; empty for a curve over time.
-    #[serde(default)]
-    pub along: Vec<Step>,
-    /// The quantity.
-    pub of: Quantity,
-    /// The factor of a curve.
-    #[serde(default = "one")]
-    pub scale: Number,
-}
-
-const fn one() -> Number {
-    Number::Plain(1.0)
+    pub(super) title: String,
+    pub(super) x: &'static str,
+    pub(super) lines: Lines,
 }
 
 impl Figure {
-    /// The pictures for the page, each with its title; empty if nothing was measured. The error is a sentence.
+    /// The pictures for the page, each with its title: several if the lines do not fit into one, none if nothing was
+    /// measured. The error is a sentence.
     pub(super) fn html(&self, measured: &Measured) -> Result<Vec<String>, String> {
-        let lines = self.lines.iter().flat_map(|line| line.draw(measured));
+        let lines = (self.lines)(measured).into_iter();
         let lines = lines.filter(|line| !line.points.is_empty()).enumerate();
         let plot = Plot {
             title: self.title.clone(),
-            x: self.x.clone(),
+            x: self.x.to_owned(),
             lines: lines
                 .map(|(colour, line)| Line { colour, ..line })
                 .collect(),
@@ -76,96 +36,54 @@ impl Figure {
             .map(|svg| format!("<figure><figcaption>{title}</figcaption>{svg}</figure>"))
             .collect())
     }
-
-    /// Refuses lines that cannot be drawn.
-    pub(super) fn check(&self) -> Result<(), String> {
-        let failed = |why: String| format!("the picture \"{}\": {why}", self.title);
-        let mut lines = self.lines.iter();
-        lines.try_for_each(|line| line.check().map_err(failed))
-    }
 }
 
-impl LineSpec {
-    fn draw(&self, m: &Measured) -> Vec<Line> {
-        let rows = self.each.rows();
-        let line = |row: &Row| Line {
-            name: filled(&self.name, row),
-            colour: 0, // set from its index, when all lines are known
-            is_marked: !self.along.is_empty(),
-            points: match self.along.is_empty() {
-                true => self.curve(m, row),
-                false => self.swept(m, row),
-            },
-        };
-        rows.iter().map(line).collect()
-    }
+/// A line over a sweep: `swept!(for x in CACHES, "{n} floods": share(m, n, x))`.
+macro_rules! swept {
+    (for $x:ident in $along:expr, $name:literal: $value:expr) => {
+        $crate::reproduce::figure::sweep(
+            &format!($name),
+            $along.into_iter().map(|$x| (f64::from($x), $value)),
+        )
+    };
+}
+pub(super) use swept;
 
-    /// Means with their intervals over the sweep; values that were not measured are left out.
-    fn swept(&self, m: &Measured, row: &Row) -> Vec<Dot> {
-        let dot = |step: &Step| {
-            let row = step.row(row);
-            let summary = self.of.samples(m, &row).summary()?;
-            let interval = |half| [summary.mean - half, summary.mean + half];
-            Some(Dot {
-                x: place_of(&row)?,
-                y: summary.mean,
-                interval: summary.ci95.map(interval),
-            })
-        };
-        self.along.iter().filter_map(dot).collect()
-    }
-
-    /// The mean of all runs over time.
-    fn curve(&self, m: &Measured, row: &Row) -> Vec<Dot> {
-        let name = filled(&self.of.metric, row);
-        let scale = self.scale.of(row).unwrap_or(f64::NAN); // `check` has refused it
-        m.check_curve(&name);
-        let point = m.point(&self.of.at(row));
-        let dots = point.map(|point| mean_curve(point, &name));
-        let scaled = |dot: Dot| Dot {
-            y: dot.y * scale,
-            ..dot
-        };
-        dots.into_iter().flatten().map(scaled).collect()
-    }
-
-    fn check(&self) -> Result<(), String> {
-        for row in self.each.rows() {
-            self.scale.of(&row)?;
-            for step in &self.along {
-                let row = step.row(&row);
-                self.of.check(&row)?;
-                place_of(&row).ok_or("a step is not a number")?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Every point that the line needs.
-    #[cfg(test)]
-    fn places(&self) -> Vec<At> {
-        let of_row = |row: Row| match self.along.is_empty() {
-            true => vec![self.of.at(&row)],
-            false => {
-                let steps = self.along.iter();
-                steps
-                    .flat_map(|step| self.of.places(&step.row(&row)))
-                    .collect()
-            }
-        };
-        self.each.rows().into_iter().flat_map(of_row).collect()
-    }
+/// A line over a sweep: means with their intervals; values that were not measured are left out.
+pub(super) fn sweep(name: &str, points: impl Iterator<Item = (f64, Samples)>) -> Line {
+    let dot = |(x, samples): (f64, Samples)| {
+        let summary = samples.summary()?;
+        let interval = |half| [summary.mean - half, summary.mean + half];
+        Some(Dot {
+            x,
+            y: summary.mean,
+            interval: summary.ci95.map(interval),
+        })
+    };
+    line(name, true, points.filter_map(dot).collect())
 }
 
-/// The position of a row's step on the lower axis.
-fn place_of(row: &Row) -> Option<f64> {
-    shown(row.get("step")?).parse().ok()
+/// A line over time: the mean of all runs, times a factor.
+pub(super) fn curve(name: impl Into<String>, at: &Point<'_>, curve: &str, factor: f64) -> Line {
+    at.measured.check_curve(curve);
+    let point = at.measured.point(&at.at);
+    let dots = point.map(|point| mean_curve(point, curve));
+    let scaled = |dot: Dot| Dot {
+        y: dot.y * factor,
+        ..dot
+    };
+    line(
+        name,
+        false,
+        dots.into_iter().flatten().map(scaled).collect(),
+    )
 }
 
-#[cfg(test)]
-impl Figure {
-    /// Every point that the picture needs.
-    pub(super) fn places(&self) -> Vec<At> {
-        self.lines.iter().flat_map(LineSpec::places).collect()
+fn line(name: impl Into<String>, is_marked: bool, points: Vec<Dot>) -> Line {
+    Line {
+        name: name.into(),
+        colour: 0, // set from its index, when all lines are known
+        is_marked,
+        points,
     }
 }

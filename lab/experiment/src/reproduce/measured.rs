@@ -5,6 +5,8 @@
 //! neither decide a claim nor leave it open.
 
 mod machine;
+#[cfg(test)]
+pub(super) mod made_up;
 mod running;
 
 use std::cell::{Cell, RefCell};
@@ -14,7 +16,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::Options;
-use super::recipe::{At, LabRun};
+use super::query::At;
 use super::verdict::Samples;
 use crate::error::Error;
 use crate::load::run::OTHERS;
@@ -26,6 +28,8 @@ use crate::scenario::{
 };
 use crate::statistics::mean;
 pub(super) use machine::add_of_machine;
+#[cfg(test)]
+use machine::without_scenario;
 use running::{in_simulation, in_the_lab};
 
 /// The measurements, by scenario.
@@ -38,6 +42,8 @@ pub(super) struct Measured {
     unknown: RefCell<BTreeSet<String>>,
     /// Whether a load test or another measurement was requested that did not run.
     needs_load: Cell<bool>,
+    /// Whether the values that are read now decide nothing.
+    is_aside: Cell<bool>,
     /// The number of measured values read since the last [`Self::watch`].
     reads: Cell<usize>,
     /// The index of a measured value to multiply by a factor, and the factor.
@@ -104,6 +110,21 @@ impl Measured {
         self.changed.set(changed);
     }
 
+    /// Reads values that decide nothing, and so are not counted; `None` if they are measurements of the machine that
+    /// did not run.
+    pub(super) fn aside<'a, T>(&'a self, read: impl FnOnce(&'a Self) -> T) -> Option<T> {
+        let needed = self.needs_load.take();
+        self.is_aside.set(true);
+        let read = read(self);
+        self.is_aside.set(false);
+        (!self.needs_load.replace(needed)).then_some(read)
+    }
+
+    /// The measurements with the values that the paper prints, if any value differs.
+    pub(super) fn printed(&self) -> Option<&Self> {
+        self.column(Reading::Printed)
+    }
+
     /// The number of measured values read since [`Self::watch`].
     pub(super) fn reads(&self) -> usize {
         self.reads.get()
@@ -126,7 +147,7 @@ impl Measured {
             self.note_unknown(format!("unknown metric `{metric}`"));
         }
         match is_share(metric) {
-            true => samples.as_shares(),
+            true => samples.into_shares(),
             false => samples,
         }
     }
@@ -146,6 +167,9 @@ impl Measured {
         let Some(values) = values else {
             return Samples::default();
         };
+        if self.is_aside.get() {
+            return Samples::new(values);
+        }
         let others = point.runs.iter().filter_map(|run| run.metrics.get(OTHERS));
         let busy = others.copied().chain(self.busy.get());
         self.busy.set(busy.reduce(f64::max));
@@ -164,26 +188,23 @@ impl Measured {
         }
     }
 
-    /// A number computed from the curves of these names in each run at a point, without the warm-up; empty if a run
-    /// has no such number.
+    /// A number computed from two curves in each run at a point, without the warm-up; empty if a run has no such
+    /// number.
     pub(super) fn of_curves(
         &self,
         at: &At,
-        names: &[&str],
-        number: impl Fn(&[&[f64]]) -> Option<f64>,
+        names: [&str; 2],
+        number: impl Fn([&[f64]; 2]) -> Option<f64>,
     ) -> Samples {
         names.iter().for_each(|name| self.check_curve(name));
         let warm_up = self.window(at).map_or(0.0, |[from, _]| from);
         self.of_runs(at, |run| {
-            let curves: Option<Vec<&[f64]>> = names
-                .iter()
-                .map(|name| {
-                    let curve = run.series.get(*name)?;
-                    let skipped = (warm_up / curve.step_s).round() as usize;
-                    curve.values.get(skipped..)
-                })
-                .collect();
-            number(&curves?)
+            let [first, second] = names.map(|name| {
+                let curve = run.series.get(name)?;
+                let skipped = (warm_up / curve.step_s).round() as usize;
+                curve.values.get(skipped..)
+            });
+            number([first?, second?])
         })
     }
 
@@ -225,7 +246,7 @@ impl Measured {
             });
         }
         let delivered = delivered.unwrap_or_default();
-        delivered.map(|goodput| goodput / offered).as_shares()
+        delivered.map(|goodput| goodput / offered).into_shares()
     }
 
     fn traffic(&self, at: &At, name: &str) -> Option<(&Scenario, &Traffic)> {
@@ -274,7 +295,7 @@ fn is_at(variant: Option<&str>, set: &Map<String, Value>, at: &At) -> bool {
     variant.unwrap_or_default() == at.variant
         && at.place.iter().all(|(key, value)| {
             let found = set.iter().find(|(path, _)| is_key(path, key));
-            found.is_some_and(|(_, found)| shown(found) == *value)
+            found.is_some_and(|(_, found)| is_shown_as(found, value))
         })
 }
 
@@ -313,10 +334,11 @@ fn is_key(path: &str, key: &str) -> bool {
     before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
-pub(super) fn shown(value: &Value) -> String {
+/// Whether this is the value as text.
+fn is_shown_as(value: &Value, text: &str) -> bool {
     match value.as_str() {
-        Some(text) => text.to_owned(),
-        None => value.to_string(),
+        Some(own) => own == text,
+        None => text == value.to_string().as_str(),
     }
 }
 
@@ -341,7 +363,7 @@ pub(super) fn measure(
     let mut points: Vec<Point> = Vec::new();
     let has = |wanted: &&Wanted, reading: Reading| {
         let columns = &super::paper_of(wanted.scenario).columns;
-        reading == Reading::Calibrated || columns.iter().any(|column| column.reading == reading)
+        reading == Reading::Calibrated || columns.iter().any(|(_, known)| *known == reading)
     };
     let mut place = |reading: Reading| -> Result<Places, Error> {
         let of_paper = wanted.iter().filter(|wanted| has(wanted, reading));
@@ -367,10 +389,10 @@ pub(super) fn measure(
     let mut others: Vec<(Reading, Places)> = Vec::new();
     // The lab's time is real, so it only runs the papers as read.
     if options.on == Habitat::Sim {
-        let columns = super::papers().iter().flat_map(|paper| &paper.columns);
-        for reading in columns.map(|column| column.reading) {
-            if others.iter().all(|(known, _)| *known != reading) {
-                others.push((reading, place(reading)?));
+        let columns = super::papers().iter().flat_map(|paper| paper.columns);
+        for (_, reading) in columns {
+            if others.iter().all(|(known, _)| known != reading) {
+                others.push((*reading, place(*reading)?));
             }
         }
         let differs = |places: &Places| places.iter().any(|place| !read.contains(place));
@@ -426,7 +448,7 @@ fn points(
     };
     let mut overrides = Vec::new();
     if on == Habitat::Lab && !how.quick {
-        let LabRun { duration, warm_up } = &super::paper_of(name).lab;
+        let [duration, warm_up] = super::paper_of(name).lab;
         overrides = vec![set("duration", duration), set("warm_up", warm_up)];
     }
     overrides.extend_from_slice(&how.overrides);
@@ -447,32 +469,6 @@ fn points(
     };
     let plan = scenario::load_built_in(name, choices)?;
     Ok(plan.points.into_iter().map(plain).collect())
-}
-
-/// The number of points that a place names.
-#[cfg(test)]
-pub(super) fn points_at(at: &At) -> usize {
-    if let Some(load) = machine::load(&at.scenario) {
-        let points = load.points().into_iter();
-        let fits = |point: &crate::load::plan::Point| {
-            is_at(Some(&point.form.to_string()), &point.place(), at)
-        };
-        return points.filter(fits).count();
-    }
-    if let Some(bench) = machine::bench(&at.scenario) {
-        let points = bench.measures.points().into_iter();
-        return points
-            .filter(|(variant, set)| is_at(Some(variant), set, at))
-            .count();
-    }
-    let all = points(
-        &at.scenario,
-        Reading::Calibrated,
-        &Options::default(),
-        Habitat::Sim,
-    );
-    let fits = |point: &Point| is_at(point.variant.as_deref(), &point.set, at);
-    all.map_or(0, |points| points.into_iter().filter(fits).count())
 }
 
 #[cfg(test)]

@@ -6,11 +6,10 @@
 //!                   ─▶ claims (text, conditions) ◀── Findings ◀────┘
 //! ```
 //!
-//! - [`recipe`]: the parts of a result; each paper has a file with all of its results, `scenarios/PAPER/paper.toml`
-//! - [`condition`]: claims that compare numbers; [`decide`]: a claim with its measurements becomes its report
+//! - [`recipe`]: the parts of a result; each paper has a module with all of its results, whose claims are functions
+//! - [`query`]: what a claim asks of the measurements; [`decide`]: a claim with its measurements becomes its report
 //! - [`figure`]: the pictures of a result
-//! - [`quantity`], [`formula`]: the quantities that conditions, tables and pictures name
-//! - [`afan_eccm`], [`fpf`], [`sd_bm`], [`forces_flow_control`]: claims that need their own arithmetic
+//! - [`lru_fq`], [`afan_eccm`], [`sd_bm`], [`forces_flow_control`], [`fpf`]: the papers
 //! - [`bench`]: measurements that are neither scenarios nor load tests
 //! - [`measured`]: from scenarios to runs and back
 //! - [`verdict`]: the statistics of all claims
@@ -27,17 +26,16 @@
 mod afan_eccm;
 mod bar;
 pub mod bench;
-pub mod condition;
 mod decide;
 pub mod figure;
 mod forces_flow_control;
-mod formula;
 mod fpf;
+mod lru_fq;
 mod markdown;
 mod measured;
 mod met;
 mod page;
-pub mod quantity;
+mod query;
 pub mod recipe;
 mod sd_bm;
 mod text;
@@ -57,39 +55,24 @@ use crate::scenario::Override;
 use bar::Bar;
 use decide::decide;
 use measured::{Measured, Wanted};
-use recipe::{Checks, Column, Line, Paper, Recipe, Table};
-use verdict::Verdict;
+use recipe::{Cell, Paper, Recipe, TableLine};
+use verdict::{Samples, Verdict};
 
 pub use decide::Kind;
 pub use text::text;
 
-/// Embeds a paper's file.
-macro_rules! paper {
-    ($name:literal) => {
-        include_str!(concat!("../../../../scenarios/", $name, "/paper.toml"))
-    };
-}
-
-/// Every paper's file, with its claims that are decided in Rust.
-const PAPERS: [(&str, &[&Checks]); 5] = [
-    (paper!("lru-fq"), &[]),
-    (paper!("afan-eccm"), &[afan_eccm::CHECKS]),
-    (paper!("sd-bm"), sd_bm::CHECKS),
-    (
-        paper!("forces-flow-control"),
-        &[forces_flow_control::CHECKS],
-    ),
-    (paper!("fpf"), &[fpf::CHECKS]),
-];
-
-/// Every paper. The files are built in, so an unreadable file is our own mistake; a test reads them all.
+/// Every paper.
 pub fn papers() -> &'static [Paper] {
-    static READ: LazyLock<Vec<Paper>> = LazyLock::new(|| {
-        let read = PAPERS.map(|(text, code)| Paper::read(text, code));
-        let read = read.map(|paper| paper.unwrap_or_else(|error| unreachable!("{error}")));
-        read.into()
+    static PAPERS: LazyLock<[Paper; 5]> = LazyLock::new(|| {
+        [
+            lru_fq::paper(),
+            afan_eccm::paper(),
+            sd_bm::paper(),
+            forces_flow_control::paper(),
+            fpf::paper(),
+        ]
     });
-    &READ
+    &*PAPERS
 }
 
 /// Number of seeds of each point, in a full and in a quick run; number of runs of each point in the lab.
@@ -148,7 +131,7 @@ pub struct ResultReport {
     pub title: &'static str,
     /// Set-up and readings.
     #[serde(skip)]
-    pub notes: &'static [String],
+    pub notes: &'static [&'static str],
     /// The scenarios that were run.
     #[serde(skip)]
     pub files: Vec<&'static str>,
@@ -216,12 +199,12 @@ pub fn select(names: &[String]) -> Result<Vec<&'static Recipe>, String> {
         let is_paper = papers().iter().any(|paper| paper.name == *name);
         let before = chosen.len();
         let fits = |recipe: &&Recipe| {
-            recipe.id == *name || (is_paper && name_of_paper(&recipe.id) == *name)
+            recipe.id == *name || (is_paper && name_of_paper(recipe.id) == *name)
         };
         chosen.extend(all().filter(fits));
         if chosen.len() == before {
-            let papers = papers().iter().map(|paper| paper.name.as_str());
-            let known = papers.chain(all().map(|recipe| recipe.id.as_str()));
+            let papers = papers().iter().map(|paper| paper.name);
+            let known = papers.chain(all().map(|recipe| recipe.id));
             let hint = did_you_mean(nearest(name, known));
             return Err(format!("unknown result `{name}`{hint}"));
         }
@@ -303,14 +286,14 @@ fn wanted(recipes: &[&'static Recipe]) -> Vec<Wanted> {
 }
 
 fn report(recipe: &'static Recipe, measured: &Measured, notes: &mut Vec<String>) -> ResultReport {
-    let paper = paper_of(&recipe.id);
+    let paper = paper_of(recipe.id);
     let drawn = recipe.figures.iter();
     let drawn = drawn.map(|figure| figure.html(measured));
     let (drawn, failed): (Vec<_>, Vec<_>) = drawn.partition(Result::is_ok);
     notes.extend(failed.into_iter().filter_map(Result::err));
-    let files = recipe.scenarios.iter().chain(&recipe.readings);
-    let tables = recipe.tables.iter();
-    let rows: Vec<_> = tables.flat_map(|table| rows(table, measured)).collect();
+    let files = recipe.scenarios.iter().chain(recipe.readings);
+    let lines = recipe.lines.iter();
+    let rows: Vec<_> = lines.flat_map(|line| rows(line, measured)).collect();
     let _ = measured.take_needs_load(); // pictures and tables leave the measurement out
     let missing = match measured.on {
         Habitat::Sim => {
@@ -321,7 +304,7 @@ fn report(recipe: &'static Recipe, measured: &Measured, notes: &mut Vec<String>)
         Habitat::Lab => Vec::new(), // the lab does not measure everything that a simulation does
     };
     ResultReport {
-        id: &recipe.id,
+        id: recipe.id,
         on: match (recipe.loads.is_empty(), recipe.benches.is_empty()) {
             _ if !recipe.scenarios.is_empty() => measured.on.word(),
             (false, _) => Habitat::Lab.word(), // real sockets and processes
@@ -336,9 +319,9 @@ fn report(recipe: &'static Recipe, measured: &Measured, notes: &mut Vec<String>)
             .map(|claim| decide(paper, claim, measured))
             .collect(),
         pictures: drawn.into_iter().flatten().flatten().collect(),
-        title: &recipe.title,
-        notes: &recipe.notes,
-        files: files.map(String::as_str).collect(),
+        title: recipe.title,
+        notes: recipe.notes,
+        files: files.copied().collect(),
     }
 }
 
@@ -357,37 +340,22 @@ impl RowReport {
     }
 }
 
-fn compare(
-    table: &Table,
-    line: &Line,
-    column: &'static Column,
-    paper: f64,
-    measured: &Measured,
-) -> RowReport {
-    let quantity = table.quantity(line, column);
-    let summary = quantity.samples(measured, &line.set).summary();
-    let set = line.set.iter();
-    RowReport {
-        set: set
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect(),
-        metric: &column.name,
-        paper,
-        ours: summary.map(|s| s.mean),
-        ci95: summary.and_then(|s| s.ci95),
-        within: summary.map(|s| (s.mean / paper - 1.0).abs() <= column.tolerance),
-        tolerance: column.tolerance,
-    }
-}
-
-/// All numbers of a table, line by line.
-fn rows(table: &'static Table, measured: &Measured) -> Vec<RowReport> {
-    let lines = table.lines.iter();
-    let cells = lines.flat_map(|line| {
-        let cells = table.columns.iter().zip(&line.numbers);
-        cells.map(move |(column, paper)| compare(table, line, column, *paper, measured))
-    });
-    cells.collect()
+/// All numbers of a line of a table.
+fn rows(line: &TableLine, measured: &Measured) -> Vec<RowReport> {
+    let ours = (line.ours)(measured).into_iter();
+    let row = |(ours, (metric, paper, tolerance)): (Samples, &Cell)| {
+        let summary = ours.summary();
+        RowReport {
+            set: line.place.clone(),
+            metric,
+            paper: *paper,
+            ours: summary.map(|s| s.mean),
+            ci95: summary.and_then(|s| s.ci95),
+            within: summary.map(|s| (s.mean / paper - 1.0).abs() <= *tolerance),
+            tolerance: *tolerance,
+        }
+    };
+    ours.zip(&line.cells).map(row).collect()
 }
 
 /// The name of the paper of a result or a scenario: `PAPER/..`.
@@ -457,14 +425,14 @@ pub fn write(reproduction: &Reproduction, folder: &Path) -> Result<Vec<PathBuf>,
 /// The names and titles of all results.
 pub fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
     let recipes = papers().iter().flat_map(|paper| &paper.results);
-    recipes.map(|recipe| (recipe.id.as_str(), recipe.title.as_str()))
+    recipes.map(|recipe| (recipe.id, recipe.title))
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::recipe::Claim;
+    use super::recipe::{Claim, claim, line};
     use super::*;
 
     fn all_claims() -> Vec<&'static Claim> {
@@ -472,24 +440,12 @@ mod tests {
         recipes.flat_map(|recipe| &recipe.claims).collect()
     }
 
-    /// The only result of a paper with this text.
-    fn result(text: &str) -> &'static Recipe {
-        let head = "name = \"lru-fq\"\nsource = \"s\"\nlab = { duration = \"40 s\", warm_up = \"10 s\" }\n[[result]]\n";
-        let paper = Paper::read(&format!("{head}{text}"), &[]).unwrap();
-        &Box::leak(Box::new(paper)).results[0]
-    }
-
     #[test]
     fn results_are_chosen_by_name() {
         let ids = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
             let chosen = select(&names)?;
-            Ok::<_, String>(
-                chosen
-                    .iter()
-                    .map(|recipe| recipe.id.as_str())
-                    .collect::<Vec<_>>(),
-            )
+            Ok::<_, String>(chosen.iter().map(|recipe| recipe.id).collect::<Vec<_>>())
         };
         let all = ids(&[]).unwrap();
         assert!(all.len() > 8);
@@ -503,85 +459,86 @@ mod tests {
     }
 
     #[test]
-    fn every_paper_is_read() {
-        for (text, code) in PAPERS {
-            Paper::read(text, code).unwrap();
+    fn claims_and_measurements_have_names_of_their_own() {
+        let mut seen = BTreeSet::new();
+        for paper in papers() {
+            let loads: Vec<&str> = paper.loads.iter().map(|load| load.name).collect();
+            let benches: Vec<&str> = paper.benches.iter().map(|(name, _)| *name).collect();
+            for recipe in &paper.results {
+                assert!(
+                    recipe.loads.iter().all(|name| loads.contains(name)),
+                    "{recipe:?}"
+                );
+                assert!(
+                    recipe.benches.iter().all(|name| benches.contains(name)),
+                    "{recipe:?}"
+                );
+                for claim in &recipe.claims {
+                    assert!(claim.id.starts_with(recipe.id), "{}", claim.id);
+                    assert!(seen.insert(&claim.id), "{} occurs twice", claim.id);
+                }
+            }
         }
     }
 
     #[test]
-    fn what_does_not_fit_together_is_named() {
-        let text = paper!("lru-fq");
-        let wrong = |old: &str, new: &str| {
-            assert!(text.contains(old), "{old}");
-            Paper::read(&text.replacen(old, new, 1), &[]).unwrap_err()
-        };
-        let error = wrong("calibrated = true", "calibratd = true");
-        assert!(error.contains("unknown field `calibratd`"), "{error}");
-        assert!(error.contains("line "), "{error}");
-        let error = wrong("at_most = 0.4", "at_mots = 0.4");
-        assert!(error.contains("unknown variant `at_mots`"), "{error}");
-        assert_eq!(
-            wrong("id = \"lru-fq/table1.5\"", "id = \"lru-fq/table1.4\""),
-            "lru-fq/table1.4: duplicate claim"
-        );
-        assert_eq!(
-            wrong(
-                "than = { variant = \"fifo\" }, factor = 5.0",
-                "than = { variant = \"fifo\" }, factor = \"x\""
-            ),
-            "lru-fq/table1.1: `x` is not a number"
-        );
-        assert_eq!(
-            wrong(
-                "\"{floods} floods, fetches a second\"",
-                "\"{flood} floods\""
-            ),
-            "lru-fq/table1.1: `{flood}` is not in `each`"
-        );
-        assert_eq!(
-            wrong(
-                "is = { times = { than = { variant = \"fifo\" }, factor = 5.0",
-                "on = \"sim\"\nis = { times = { than = { variant = \"fifo\" }, factor = 5.0"
-            ),
-            "lru-fq/table1.1: has no condition with on = \"lab\""
-        );
-        let text = paper!("afan-eccm");
-        let text = text.replacen("afan-eccm/fig7.2\"", "afan-eccm/fig7.22\"", 1);
-        assert_eq!(
-            Paper::read(&text, &[afan_eccm::CHECKS]).unwrap_err(),
-            "afan-eccm/fig7.22: has neither a condition nor a check"
-        );
-        let short = wrong("5.883, 0.0617] }", "5.883] }");
-        assert_eq!(short, "lru-fq/table1: a line has 3 numbers for 4 columns");
+    fn load_tests_can_be_measured() {
+        for load in papers().iter().flat_map(|paper| paper.loads) {
+            assert!(load.duration <= weir_base::Span::from_secs(60) && load.runs > 0);
+            assert!(!load.points().is_empty(), "{}", load.name);
+            for point in load.points() {
+                assert!(
+                    (1..=crate::load::plan::FES_MAX).contains(&point.fes),
+                    "{point:?}"
+                );
+                assert!((64..=65_000).contains(&point.bytes), "{point:?}");
+                // Each event needs a few bytes of memory.
+                let events = point.per_s * f64::from(point.fes) * load.duration.as_secs_f64();
+                assert!((1.0..=20e6).contains(&events), "{point:?}");
+            }
+        }
     }
 
-    /// Every point that a table, a claim or a picture needs runs.
+    /// A claim reads a measured value unless it is arithmetic.
+    #[test]
+    fn claims_are_of_their_kind() {
+        for claim in all_claims() {
+            let Ok(decide) = &claim.decision else {
+                continue;
+            };
+            let measured = Measured::default();
+            decide(&measured, &mut verdict::Findings::default());
+            let reads = measured.take_needs_load() || !measured.take_unknown().is_empty();
+            assert_eq!(reads, claim.kind != Kind::Arithmetic, "{}", claim.id);
+        }
+    }
+
+    /// Every point that a table, a claim or a picture needs runs for its result.
     #[test]
     fn every_place_is_one_point() {
-        let mut counted = BTreeSet::new();
         for recipe in papers().iter().flat_map(|paper| &paper.results) {
-            let of_claims = recipe.claims.iter().flat_map(|claim| {
-                let conditions = claim.conditions.iter();
-                let conditions = conditions.flat_map(condition::Condition::places);
-                conditions.chain(claim.shown.iter().flat_map(condition::Shown::places))
-            });
-            let of_figures = recipe.figures.iter().flat_map(figure::Figure::places);
-            let of_lines = recipe.tables.iter();
-            let of_lines = of_lines.flat_map(|table| table.lines.iter().map(|line| table.at(line)));
-            for at in of_claims.chain(of_figures).chain(of_lines) {
-                let known = recipe.scenarios.iter().chain(&recipe.readings);
-                let mut known = known.chain(&recipe.loads).chain(&recipe.benches);
-                assert!(
-                    known.any(|name| *name == at.scenario),
-                    "{}: {at}",
-                    recipe.id
-                );
-                // Many claims refer to the same place.
-                if counted.insert(at.to_string()) {
-                    assert_eq!(measured::points_at(&at), 1, "{}: {at}", recipe.id);
+            let (mut metrics, mut curves) = (BTreeSet::new(), BTreeSet::new());
+            // Quantities may depend on others, so that their names are not all known at once.
+            let unknown = loop {
+                let measured = measured::made_up::made_up(recipe, &metrics, &curves);
+                let report = report(recipe, &measured, &mut Vec::new());
+                let of_claims = report.claims.into_iter().map(|claim| claim.evidence);
+                let unknown = of_claims
+                    .chain(report.missing)
+                    .collect::<Vec<_>>()
+                    .join("; ");
+                let before = metrics.len() + curves.len();
+                for (kind, names) in [("metric", &mut metrics), ("curve", &mut curves)] {
+                    let before = format!("there is no {kind} `");
+                    let parts = unknown.split(&before).skip(1);
+                    names.extend(parts.filter_map(|part| Some(part.split_once('`')?.0.to_owned())));
                 }
-            }
+                if metrics.len() + curves.len() == before {
+                    break unknown;
+                }
+            };
+            assert!(!unknown.contains("unknown "), "{recipe:?}: {unknown}");
+            assert!(!unknown.contains(" matches "), "{recipe:?}: {unknown}");
         }
     }
 
@@ -721,22 +678,24 @@ mod tests {
         assert_eq!(ours, [Some(4.0), Some(16.0 / 6.0), Some(4.0)]);
     }
 
+    /// A result with these parts.
+    fn result(id: &'static str, parts: fn(&mut Recipe)) -> &'static Recipe {
+        Box::leak(Box::new(Recipe::new(id, parts)))
+    }
+
     #[test]
     fn what_does_not_exist_is_named_and_is_not_merely_not_run() {
-        let wrong = result(
-            r#"
-            id = "lru-fq/wrong"
-            title = "t"
-            [[result.claim]]
-            id = "lru-fq/wrong.1"
-            text = "t"
-            condition = [{ what = "a", of = { scenario = "no scenario", variant = "x", metric = "tcp_share_ration" }, is = { at_most = 1 } }]
-            "#,
-        );
+        let wrong = result("lru-fq/wrong", |r| {
+            claim(r, "wrong.1", "t").measured(|m, f| {
+                let quantity = m.at("no scenario", "x").metric("tcp_share_ration");
+                f.at_most("a", quantity, 1.0);
+            });
+        });
         let reproduction = run(&[wrong], &Options::default()).unwrap();
         let claim = &reproduction.results[0].claims[0];
         assert_eq!(claim.verdict, Verdict::Missing);
-        let expected = "unknown metric `tcp_share_ration`; unknown point `x` of `no scenario`";
+        let expected =
+            "there is no metric `tcp_share_ration`; there is no point `x` of `no scenario`";
         assert!(claim.evidence.starts_with(expected), "{}", claim.evidence);
         let missing: Vec<_> = reproduction.mistakes().map(|(id, _)| id).collect();
         assert_eq!(
@@ -748,23 +707,17 @@ mod tests {
     #[test]
     fn a_line_without_a_number_of_ours_is_named() {
         // Fetches are counted only in scenarios with web traffic: the metric exists, but not at every point.
-        let two = result(
-            r#"
-            id = "lru-fq/two"
-            title = "t"
-            scenarios = ["lru-fq/fig5a", "lru-fq/table1"]
-            [[result.table]]
-            scenario = "lru-fq/table1"
-            columns = [
-                { name = "goodput, Mbit/s", metric = "tcp_goodput_mbps" },
-                { name = "fetches", metric = "web_fetches_per_s" },
-            ]
-            lines = [
-                { set = { flows = 2, web = "none" }, scenario = "lru-fq/fig5a", variant = "fifo", place = { flows = 2 }, numbers = [1, 1] },
-                { set = { flows = 2, web = "6 clients" }, variant = "fifo", place = { flows = 2 }, numbers = [1, 1] },
-            ]
-            "#,
-        );
+        let two = result("lru-fq/two", |r| {
+            r.scenarios = &["lru-fq/fig5a", "lru-fq/table1"];
+            for (scenario, web) in [("lru-fq/fig5a", "none"), ("lru-fq/table1", "6 clients")] {
+                let place = [("flows", 2.into()), ("web", web.into())];
+                let columns = ["goodput, Mbit/s", "fetches"];
+                line(r, place, &columns, [1.0; 2], [0.15; 2]).ours(move |m| {
+                    let at = m.at(scenario, "fifo").and("flows", 2);
+                    ["tcp_goodput_mbps", "web_fetches_per_s"].map(|metric| at.metric(metric))
+                });
+            }
+        });
         let set = |path: &str, value: &str| Override {
             path: path.to_owned(),
             value: value.to_owned(),
@@ -785,7 +738,9 @@ mod tests {
 
     #[test]
     fn what_was_calibrated_on_is_marked() {
-        let marked = all_claims().into_iter().filter(|claim| claim.calibrated);
+        let marked = all_claims()
+            .into_iter()
+            .filter(|claim| claim.kind == Kind::Calibrated);
         let marked: Vec<_> = marked.map(|claim| claim.id.as_str()).collect();
         let expected = [
             "lru-fq/table1.3",

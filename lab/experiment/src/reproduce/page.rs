@@ -279,7 +279,7 @@ mod tests {
                 ],
                 pictures: vec!["<figure><svg></svg></figure>".to_owned()],
                 title: "r",
-                notes: Box::leak(Box::new(["n".to_owned()])),
+                notes: &["n"],
                 files: vec!["p/r.toml"],
                 missing: vec!["unknown metric `x`".to_owned()],
             }],

@@ -1,398 +1,236 @@
 //! The parts of a paper's results: scenarios to run, the paper's numbers, its claims, its pictures.
 //!
-//! All of it is data, in `paper.toml` in the folder of the paper's scenarios: [`condition`](super::condition) and
-//! [`figure`](super::figure) describe the language. Claims that need their own arithmetic are decided in Rust, under
-//! their names ([`Checks`]).
+//! ```text
+//!   claim(r, "table1.2", "Long TCP keeps its half").measured(|m, f| {
+//!       check!(f, for n in [2, 3, 4], "{n} floods": between(share(m, "lru_fq", n), [0.47, 0.53]));
+//!       show!(f, m, "with one flood": share(m, "lru_fq", 1));      evidence that decides nothing
+//!   });
+//! ```
+//!
+//! A claim is *measured* (a measured value can change its verdict), *arithmetic* (printed numbers and equations decide
+//! it), or *calibrated* (open values were chosen so that it holds).
 
-use std::collections::BTreeSet;
 use std::fmt;
 
-use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::bench::Bench;
-use super::condition::{Condition, Shown};
+use super::bench::Measures;
+use super::decide::Kind;
 use super::figure::Figure;
 use super::measured::Measured;
-use super::quantity::{Quantity, Row};
-use super::verdict::Findings;
+use super::verdict::{Findings, Samples};
 use crate::load::plan::Load;
-use crate::options::Habitat;
+use crate::report::Line;
 use crate::scenario::Reading;
 
-/// A paper, as in its file.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// A paper.
 pub struct Paper {
     /// The short name, which is the prefix of the names of the results.
-    pub name: String,
+    pub name: &'static str,
     /// Authors, title, place and year of publication.
-    pub source: String,
+    pub source: &'static str,
     /// Other readings with which each claim is decided again, for instance with the values that the paper prints
-    /// instead of calibrated ones.
-    #[serde(default)]
-    pub columns: Vec<OtherReading>,
-    /// The length of the scenarios in the lab, where time is real.
-    pub lab: LabRun,
+    /// instead of calibrated ones: the heading of each column, and how ambiguous places are read.
+    pub columns: &'static [(&'static str, Reading)],
+    /// The length of a run in the lab, where time is real, and of its start, which the metrics leave out.
+    pub lab: [&'static str; 2],
     /// The load tests.
-    #[serde(default, rename = "load")]
-    pub loads: Vec<Load>,
-    /// The measurements that are neither scenarios nor load tests.
-    #[serde(default, rename = "bench")]
-    pub benches: Vec<Bench>,
+    pub loads: &'static [Load],
+    /// The measurements that are neither scenarios nor load tests, with the names by which points refer to them.
+    pub benches: &'static [(&'static str, Measures)],
     /// The results.
-    #[serde(rename = "result")]
     pub results: Vec<Recipe>,
-    /// Claims that are decided in Rust.
-    #[serde(skip)]
-    pub(super) code: &'static [&'static Checks],
-}
-
-/// A column of verdicts.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct OtherReading {
-    /// The heading.
-    pub name: String,
-    /// How ambiguous places are read.
-    pub reading: Reading,
-}
-
-/// Length of a run in the lab.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LabRun {
-    /// The length.
-    pub duration: String,
-    /// The length of the start of a run, which the metrics leave out.
-    pub warm_up: String,
 }
 
 /// One table or figure, or claims of the text that belong to neither.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default)]
 pub struct Recipe {
     /// `PAPER/RESULT`.
-    pub id: String,
+    pub id: &'static str,
     /// The title.
-    pub title: String,
+    pub title: &'static str,
     /// The set-up, and the values chosen for ambiguous places.
-    #[serde(default)]
-    pub notes: Vec<String>,
+    pub notes: &'static [&'static str],
     /// The scenarios that the numbers and claims need, by their built-in names.
-    #[serde(default)]
-    pub scenarios: Vec<String>,
+    pub scenarios: &'static [&'static str],
     /// Scenarios with other values for ambiguous places. No verdict as printed depends on them, so they do not run as
     /// printed.
-    #[serde(default)]
-    pub readings: Vec<String>,
+    pub readings: &'static [&'static str],
     /// The load tests that the numbers and claims need, by name. Their time is real in every habitat.
-    #[serde(default)]
-    pub loads: Vec<String>,
+    pub loads: &'static [&'static str],
     /// The other measurements that the numbers and claims need, by name.
-    #[serde(default)]
-    pub benches: Vec<String>,
-    /// The paper's numbers.
-    #[serde(default, rename = "table")]
-    pub tables: Vec<Table>,
+    pub benches: &'static [&'static str],
+    /// The lines of the paper's tables.
+    pub lines: Vec<TableLine>,
     /// The paper's claims.
-    #[serde(default, rename = "claim")]
     pub claims: Vec<Claim>,
     /// The pictures.
-    #[serde(default, rename = "figure")]
     pub figures: Vec<Figure>,
 }
 
-/// A table that the paper prints.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Table {
-    /// The scenario to measure, unless a line names another.
-    pub scenario: String,
-    /// The cells of each line.
-    pub columns: Vec<Column>,
-    /// The lines.
-    pub lines: Vec<Line>,
+/// The usual tolerance of a number, as in the list of claims.
+pub(super) const TOLERANCE: f64 = 0.15;
+
+/// The name of a column with its unit, the paper's number, and the tolerance as a share of it.
+pub(super) type Cell = (&'static str, f64, f64);
+
+/// A line of a table that the paper prints.
+pub struct TableLine {
+    /// The values that identify the line.
+    pub(super) place: Map<String, Value>,
+    pub(super) cells: Vec<Cell>,
+    /// Our numbers, in the order of the columns.
+    pub(super) ours: Ours,
 }
 
-/// A column of a table.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Column {
-    /// The name, with its unit.
-    pub name: String,
-    /// Our metric, or a formula over metrics and the values that identify the line.
-    pub metric: String,
-    /// The tolerance of our number, as a share of the paper's.
-    #[serde(default = "tolerance")]
-    pub tolerance: f64,
-}
-
-/// A line of a table: the point where we measure, and the paper's numbers in the order of the columns.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Line {
-    /// The values that identify the line, as text.
-    pub set: Row,
-    /// Our scenario, if it differs from the table's.
-    pub scenario: Option<String>,
-    /// Our variant.
-    pub variant: String,
-    /// Values of the sweep.
-    #[serde(default)]
-    pub place: Row,
-    /// The paper's numbers.
-    pub numbers: Vec<f64>,
-}
+/// Our numbers of a line.
+pub(super) type Ours = Box<dyn Fn(&Measured) -> Vec<Samples> + Send + Sync>;
 
 /// A claim of the paper.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Claim {
     /// `PAPER/RESULT.n`.
     pub id: String,
     /// The claim, in our words.
-    pub text: String,
-    /// Whether ambiguous values were chosen so that the claim holds: it is shown, but is not evidence.
-    #[serde(default)]
-    pub calibrated: bool,
-    /// The reason why the claim is not decided here; `None` if it is.
-    pub not_run: Option<String>,
-    /// The conditions that decide the claim, if it compares numbers.
-    #[serde(default, rename = "condition")]
-    pub conditions: Vec<Condition>,
-    /// Additional numbers to show.
-    #[serde(default)]
-    pub shown: Vec<Shown>,
-    /// Notes for the reader of the evidence.
-    #[serde(default)]
-    pub remarks: Vec<String>,
+    pub text: &'static str,
+    /// The values that the verdict depends on.
+    pub kind: Kind,
+    /// The conditions; or the reason why the claim is not decided here.
+    pub(super) decision: Result<Decide, &'static str>,
 }
 
-/// The checks of claims that are decided in Rust, under their names without the paper's.
-pub(super) type Checks = [(&'static str, Check)];
+/// Adds the conditions of a claim, and its evidence, to the findings.
+pub(super) type Decide = Box<dyn Fn(&Measured, &mut Findings) + Send + Sync>;
 
-/// A check adds to the findings of a claim.
-pub(super) type Check = fn(&Measured, &mut Findings);
-
-/// The default tolerance of a number: 15 %, as in the list of claims.
-const fn tolerance() -> f64 {
-    0.15
+/// The results of a paper: the names of functions that fill them, each the name of its result.
+macro_rules! results {
+    ($paper:literal: $($result:ident)*) => {
+        vec![$($crate::reproduce::recipe::Recipe::new(
+            concat!($paper, "/", stringify!($result)),
+            $result,
+        )),*]
+    };
 }
+pub(super) use results;
 
-impl Paper {
-    /// Reads a paper's file. The error names the parts that contradict each other.
-    pub(super) fn read(text: &str, code: &'static [&'static Checks]) -> Result<Self, String> {
-        let paper: Self = toml::from_str(text).map_err(|error| error.to_string())?;
-        let mut paper = Self { code, ..paper };
-        paper.results.iter_mut().try_for_each(Recipe::resolve)?;
-        paper.loads.iter().try_for_each(Load::check)?;
-        let mut ids = BTreeSet::new();
-        for recipe in &paper.results {
-            recipe.check(&paper.name)?;
-            let is_unknown = |name: &&String| !paper.loads.iter().any(|load| load.name == **name);
-            if let Some(name) = recipe.loads.iter().find(is_unknown) {
-                return Err(format!("{}: unknown load test `{name}`", recipe.id));
-            }
-            let is_unknown = |name: &&String| !paper.benches.iter().any(|b| b.name == **name);
-            if let Some(name) = recipe.benches.iter().find(is_unknown) {
-                return Err(format!("{}: unknown measurement `{name}`", recipe.id));
-            }
-            for claim in &recipe.claims {
-                paper.check_claim(recipe, claim, ids.insert(&claim.id))?;
-            }
-        }
-        let mut checks = paper.code.iter().copied().flatten();
-        let is_claim = |name: &str| ids.contains(&format!("{}/{name}", paper.name));
-        match checks.find(|(name, _)| !is_claim(name)) {
-            Some((name, _)) => Err(format!("{name}: is a check in Rust, but not a claim")),
-            None => Ok(paper),
-        }
-    }
-
-    /// Checks that a claim is decided in exactly one way.
-    fn check_claim(&self, recipe: &Recipe, claim: &Claim, is_new: bool) -> Result<(), String> {
-        let ways = [
-            claim.not_run.is_some(),
-            !claim.conditions.is_empty(),
-            self.check_of(claim).is_some(),
-        ];
-        match ways.iter().filter(|way| **way).count() {
-            _ if !is_new => Err(format!("{}: duplicate claim", claim.id)),
-            _ if !claim.id.starts_with(&recipe.id) => Err(format!(
-                "{}: its name must begin with `{}`",
-                claim.id, recipe.id
-            )),
-            1 => Ok(()),
-            0 => Err(format!("{}: has neither a condition nor a check", claim.id)),
-            _ => Err(format!("{}: is decided in more than one way", claim.id)),
-        }
-    }
-
-    /// Decides a claim.
-    pub(super) fn decide(&self, claim: &Claim, m: &Measured, f: &mut Findings) {
-        let mut conditions = claim.conditions.iter();
-        conditions
-            .by_ref()
-            .for_each(|condition| condition.decide(m, f));
-        if let Some(check) = self.check_of(claim) {
-            check(m, f);
-        }
-    }
-
-    /// The check of a claim that is decided in Rust.
-    fn check_of(&self, claim: &Claim) -> Option<Check> {
-        let (_, short) = claim.id.split_once('/')?;
-        let mut checks = self.code.iter().copied().flatten();
-        let found = checks.find(|(name, _)| *name == short);
-        found.map(|(_, check)| *check)
-    }
+/// An array of texts.
+macro_rules! names {
+    ($($name:literal)*) => { [$($name),*] };
 }
+pub(super) use names;
 
 impl Recipe {
-    /// Inserts the lines of the result's tables where a claim refers to them.
-    fn resolve(&mut self) -> Result<(), String> {
-        let lines: Vec<Row> = self.tables.iter().flat_map(Table::rows).collect();
-        let failed = |why: String| format!("{}: {why}", self.id);
-        for claim in &mut self.claims {
-            let conditions = claim.conditions.iter_mut().map(|c| &mut c.each);
-            let mut each = conditions.chain(claim.shown.iter_mut().map(|s| &mut s.each));
-            each.try_for_each(|each| each.resolve(&lines))
-                .map_err(failed)?;
-        }
-        Ok(())
-    }
-
-    /// Refuses a result whose parts contradict each other.
-    fn check(&self, paper: &str) -> Result<(), String> {
-        let rest = self.id.strip_prefix(paper);
-        if !rest.is_some_and(|rest| rest.starts_with('/')) {
-            return Err(format!("{}: its name must begin with `{paper}/`", self.id));
-        }
-        let failed = |id: &str| {
-            let id = id.to_owned();
-            move |why: String| format!("{id}: {why}")
+    /// The result of this name, filled with its parts.
+    pub(super) fn new(id: &'static str, fill: fn(&mut Self)) -> Self {
+        let mut recipe = Self {
+            id,
+            ..Self::default()
         };
-        let mut tables = self.tables.iter();
-        tables
-            .try_for_each(Table::check)
-            .map_err(failed(&self.id))?;
-        let mut figures = self.figures.iter();
-        figures
-            .try_for_each(Figure::check)
-            .map_err(failed(&self.id))?;
-        self.claims.iter().try_for_each(|claim| {
-            let mut conditions = claim.conditions.iter();
-            let conditions = conditions.try_for_each(Condition::check);
-            let conditions = conditions.and_then(|()| claim.check_habitats());
-            let shown = conditions.and_then(|()| claim.shown.iter().try_for_each(Shown::check));
-            shown.map_err(failed(&claim.id))
-        })
-    }
-}
-
-impl Claim {
-    /// Adds numbers and notes without effect on the verdict to the evidence. Leaves out measurements of this machine
-    /// that did not run.
-    pub(super) fn remark(&self, m: &Measured, f: &mut Findings) {
-        for shown in &self.shown {
-            let remark = shown.remark(m);
-            if !m.take_needs_load() {
-                remark.into_iter().for_each(|remark| f.remark(remark));
-            }
-        }
-        self.remarks.iter().for_each(|remark| f.remark(remark));
+        fill(&mut recipe);
+        recipe
     }
 
-    /// Refuses a claim if all its conditions leave out the same habitat.
-    fn check_habitats(&self) -> Result<(), String> {
-        let left_out = [Habitat::Sim, Habitat::Lab].into_iter().find(|habitat| {
-            let mut conditions = self.conditions.iter();
-            !self.conditions.is_empty() && !conditions.any(|one| one.counts_on(*habitat))
+    /// Adds a picture: its title with the quantity and its unit, the title of the lower axis, and the lines in the
+    /// order of their colours.
+    pub(super) fn figure(
+        &mut self,
+        title: impl Into<String>,
+        x: &'static str,
+        lines: impl Fn(&Measured) -> Vec<Line> + Send + Sync + 'static,
+    ) {
+        self.figures.push(Figure {
+            title: title.into(),
+            x,
+            lines: Box::new(lines),
         });
-        left_out.map_or(Ok(()), |habitat| {
-            Err(format!("has no condition with on = \"{}\"", habitat.word()))
-        })
     }
 }
 
-/// The name of a measured point: the scenario, the variant, and values of the sweep under the last word of their
-/// path.
-#[derive(Clone, Debug)]
-pub struct At {
-    /// The scenario.
-    pub scenario: String,
-    /// The variant.
-    pub variant: String,
-    /// Values of the sweep, as text.
-    pub place: Vec<(String, String)>,
+/// A claim that is added to a result.
+pub(super) struct NewClaim<'a> {
+    recipe: &'a mut Recipe,
+    id: String,
+    text: &'static str,
 }
 
-impl At {
-    /// The point of a variant.
-    pub fn new(scenario: impl Into<String>, variant: impl Into<String>) -> Self {
-        Self {
-            scenario: scenario.into(),
-            variant: variant.into(),
-            place: Vec::new(),
-        }
-    }
-
-    /// The point with this additional value of the sweep.
-    pub fn and(mut self, key: &str, value: impl ToString) -> Self {
-        self.place.push((key.to_owned(), value.to_string()));
-        self
+/// Adds a claim to a result.
+pub(super) fn claim<'a>(recipe: &'a mut Recipe, name: &str, text: &'static str) -> NewClaim<'a> {
+    NewClaim {
+        id: format!("{}/{name}", super::name_of_paper(recipe.id)),
+        recipe,
+        text,
     }
 }
 
-impl fmt::Display for At {
+impl NewClaim<'_> {
+    /// The claim depends on measured values, and one of them can refute it.
+    pub(super) fn measured(self, by: impl Fn(&Measured, &mut Findings) + Send + Sync + 'static) {
+        self.add(Kind::Measured, Ok(Box::new(by)));
+    }
+
+    /// Printed numbers and equations decide the claim.
+    pub(super) fn arithmetic(self, by: impl Fn(&Measured, &mut Findings) + Send + Sync + 'static) {
+        self.add(Kind::Arithmetic, Ok(Box::new(by)));
+    }
+
+    /// Ambiguous values were chosen so that the claim holds: it is shown, but is not evidence.
+    pub(super) fn calibrated(self, by: impl Fn(&Measured, &mut Findings) + Send + Sync + 'static) {
+        self.add(Kind::Calibrated, Ok(Box::new(by)));
+    }
+
+    /// The claim is not decided here, for this reason.
+    pub(super) fn not_run(self, why: &'static str) {
+        self.add(Kind::Measured, Err(why));
+    }
+
+    fn add(self, kind: Kind, decision: Result<Decide, &'static str>) {
+        self.recipe.claims.push(Claim {
+            id: self.id,
+            text: self.text,
+            kind,
+            decision,
+        });
+    }
+}
+
+/// A line that is added to the table of a result.
+pub(super) struct NewLine<'a, const N: usize> {
+    recipe: &'a mut Recipe,
+    place: Map<String, Value>,
+    cells: Vec<Cell>,
+}
+
+/// Adds a line with the numbers that the paper prints in these columns.
+pub(super) fn line<'a, const N: usize>(
+    recipe: &'a mut Recipe,
+    place: impl IntoIterator<Item = (&'static str, Value)>,
+    columns: &[&'static str; N],
+    printed: [f64; N],
+    tolerances: [f64; N],
+) -> NewLine<'a, N> {
+    let place = place.into_iter();
+    let cells = columns.iter().zip(printed).zip(tolerances);
+    NewLine {
+        recipe,
+        place: place.map(|(key, value)| (key.to_owned(), value)).collect(),
+        cells: cells
+            .map(|((name, printed), tolerance)| (*name, printed, tolerance))
+            .collect(),
+    }
+}
+
+impl<const N: usize> NewLine<'_, N> {
+    /// Our numbers.
+    pub(super) fn ours(self, of: impl Fn(&Measured) -> [Samples; N] + Send + Sync + 'static) {
+        self.recipe.lines.push(TableLine {
+            place: self.place,
+            cells: self.cells,
+            ours: Box::new(move |m| of(m).into()),
+        });
+    }
+}
+
+impl fmt::Debug for Recipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` of `{}`", self.variant, self.scenario)?;
-        for (key, value) in &self.place {
-            write!(f, ", {key} {value}")?;
-        }
-        Ok(())
-    }
-}
-
-impl Table {
-    /// The point to measure for a line.
-    pub fn at(&self, line: &Line) -> At {
-        self.quantity(line, &self.columns[0]).at(&Row::new())
-    }
-
-    /// Our quantity for a cell.
-    pub(super) fn quantity(&self, line: &Line, column: &Column) -> Quantity {
-        let scenario = line.scenario.as_ref().unwrap_or(&self.scenario);
-        Quantity {
-            scenario: scenario.clone(),
-            variant: line.variant.clone(),
-            place: line.place.clone(),
-            metric: column.metric.clone(),
-            ..Quantity::default()
-        }
-    }
-
-    /// The values that identify each line, and the paper's numbers under the names of their columns.
-    fn rows(&self) -> impl Iterator<Item = Row> {
-        self.lines.iter().map(|line| {
-            let names = self.columns.iter().map(|column| column.name.clone());
-            let numbers = names.zip(line.numbers.iter().map(|x| Value::from(*x)));
-            line.set.clone().into_iter().chain(numbers).collect()
-        })
-    }
-
-    fn check(&self) -> Result<(), String> {
-        for line in &self.lines {
-            if line.numbers.len() != self.columns.len() {
-                let (numbers, columns) = (line.numbers.len(), self.columns.len());
-                return Err(format!(
-                    "a line has {numbers} numbers for {columns} columns"
-                ));
-            }
-            let mut columns = self.columns.iter();
-            columns.try_for_each(|column| self.quantity(line, column).check(&line.set))?;
-        }
-        Ok(())
+        f.write_str(self.id)
     }
 }

@@ -24,11 +24,43 @@
 //! contradicts it, but an interval does not separate. If a quantity that it needs was not measured, its verdict is
 //! MISSING, which is our own mistake and fails the run.
 
+use std::ops::{Add, Div, Mul, Sub};
+
 use serde::Serialize;
 
 use super::bar::{Bar, ratio};
+use super::measured::Measured;
 use super::met::{Met, clearly_less, minimum_effect, not_negative, sign, strict, worse};
+use super::query::Series;
 use crate::statistics::Summary;
+
+/// Adds a condition to findings: `check!(f, "{n} floods": at_most(share, 0.4))` is
+/// `f.at_most(&format!("{n} floods"), share, 0.4)`. `check!(f, for n in [2, 3], "{n} floods": ..)` adds one for each.
+macro_rules! check {
+    ($findings:ident, for $row:pat in $rows:expr, $what:literal: $($condition:tt)*) => {
+        for $row in $rows {
+            check!($findings, $what: $($condition)*);
+        }
+    };
+    ($findings:ident, $what:literal: $condition:ident($($argument:expr),*)) => {
+        $findings.$condition(&format!($what), $($argument),*)
+    };
+}
+pub(super) use check;
+
+/// Shows values that decide nothing: `show!(f, m, "at 1:2": response)`. `show!(f, m, "goodput": for n in [2, 3],
+/// "{n} floods": ..)` shows a series.
+macro_rules! show {
+    ($findings:ident, $measured:ident, $what:literal: for $($series:tt)*) => {
+        $findings.shown($measured, &format!($what), |_| {
+            $crate::reproduce::query::series!(for $($series)*)
+        })
+    };
+    ($findings:ident, $measured:ident, $what:literal: $values:expr) => {
+        $findings.shown($measured, &format!($what), |_| $values)
+    };
+}
+pub(super) use show;
 
 /// Maximum number of findings that the evidence spells out.
 const SPELLED_MAX: usize = 6;
@@ -96,14 +128,14 @@ impl Verdict {
 /// The values of a quantity at one point, one for each seed, in the order of the seeds; empty if it was not
 /// measured.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Samples {
+pub(super) struct Samples {
     values: Vec<f64>,
     pub(super) is_share: bool,
 }
 
 impl Samples {
     /// Samples with these values.
-    pub fn new(values: Vec<f64>) -> Self {
+    pub(super) fn new(values: Vec<f64>) -> Self {
         Self {
             values,
             is_share: false,
@@ -111,7 +143,7 @@ impl Samples {
     }
 
     /// These samples, marked as shares (from 0 to 1) or differences of shares.
-    pub fn as_shares(self) -> Self {
+    pub(super) fn into_shares(self) -> Self {
         Self {
             is_share: true,
             ..self
@@ -119,7 +151,7 @@ impl Samples {
     }
 
     /// A function of each value. Shares stay shares.
-    pub fn map(&self, function: impl Fn(f64) -> f64) -> Self {
+    pub(super) fn map(&self, function: impl Fn(f64) -> f64) -> Self {
         Self {
             values: self.values.iter().copied().map(function).collect(),
             is_share: self.is_share,
@@ -128,7 +160,7 @@ impl Samples {
 
     /// A function of each pair of values; the result is a share if both are shares. Empty if the two were not run
     /// with the same seeds.
-    pub fn with(&self, other: &Self, function: impl Fn(f64, f64) -> f64) -> Self {
+    pub(super) fn with(&self, other: &Self, function: impl Fn(f64, f64) -> f64) -> Self {
         if self.values.len() != other.values.len() {
             return Self::default();
         }
@@ -140,29 +172,23 @@ impl Samples {
     }
 
     /// `self - other`, seed by seed.
-    pub fn less(&self, other: &Self) -> Self {
+    pub(super) fn less(&self, other: &Self) -> Self {
         self.with(other, |a, b| a - b)
     }
 
-    /// The values.
-    #[cfg(test)]
-    pub(super) fn values(&self) -> &[f64] {
-        &self.values
-    }
-
     /// The mean of all seeds.
-    pub fn mean(&self) -> Option<f64> {
+    pub(super) fn mean(&self) -> Option<f64> {
         self.summary().map(|s| s.mean)
     }
 
     /// The mean and its interval.
-    pub fn summary(&self) -> Option<Summary> {
+    pub(super) fn summary(&self) -> Option<Summary> {
         let finite = self.values.iter().all(|x| x.is_finite());
         Summary::of(&self.values).filter(|_| finite)
     }
 
     /// Mean and interval as text.
-    pub fn shown(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         match self.summary() {
             None => "not measured".to_owned(),
             Some(s) => match s.ci95 {
@@ -173,8 +199,49 @@ impl Samples {
     }
 }
 
+impl From<&Self> for Samples {
+    fn from(samples: &Self) -> Self {
+        samples.clone()
+    }
+}
+
+impl From<f64> for Samples {
+    fn from(number: f64) -> Self {
+        Self::new(vec![number])
+    }
+}
+
+/// Arithmetic of samples, seed by seed, and with numbers.
+macro_rules! operator {
+    ($operator:ident, $name:ident) => {
+        impl $operator for Samples {
+            type Output = Self;
+            fn $name(self, other: Self) -> Self {
+                self.with(&other, f64::$name)
+            }
+        }
+        impl $operator<f64> for Samples {
+            type Output = Self;
+            fn $name(self, other: f64) -> Self {
+                self.map(|x| x.$name(other))
+            }
+        }
+        impl $operator<Samples> for f64 {
+            type Output = Samples;
+            fn $name(self, other: Samples) -> Samples {
+                other.map(|x| self.$name(x))
+            }
+        }
+    };
+}
+
+operator!(Add, add);
+operator!(Sub, sub);
+operator!(Mul, mul);
+operator!(Div, div);
+
 /// A number with about three significant digits.
-pub fn shown(x: f64) -> String {
+pub(super) fn shown(x: f64) -> String {
     let decimals = match x.abs() {
         1000.0.. => 0,
         100.0.. => 1,
@@ -189,7 +256,7 @@ pub fn shown(x: f64) -> String {
 
 /// The findings on one claim: one for each condition.
 #[derive(Clone, Debug, Default)]
-pub struct Findings {
+pub(super) struct Findings {
     all: Vec<(Met, String)>,
     bars: Vec<Bar>,
     remarks: Vec<String>,
@@ -197,7 +264,8 @@ pub struct Findings {
 
 impl Findings {
     /// The quantity is at most this.
-    pub fn at_most(&mut self, what: &str, a: &Samples, bound: f64) {
+    pub(super) fn at_most(&mut self, what: &str, a: impl Into<Samples>, bound: f64) {
+        let a = a.into();
         let met = sign(&a.map(|x| bound - x));
         self.bar(met, what, a.summary(), [None, Some(bound)]);
         self.push(
@@ -207,7 +275,8 @@ impl Findings {
     }
 
     /// The quantity is at least this.
-    pub fn at_least(&mut self, what: &str, a: &Samples, bound: f64) {
+    pub(super) fn at_least(&mut self, what: &str, a: impl Into<Samples>, bound: f64) {
+        let a = a.into();
         let met = sign(&a.map(|x| x - bound));
         self.bar(met, what, a.summary(), [Some(bound), None]);
         self.push(
@@ -217,7 +286,8 @@ impl Findings {
     }
 
     /// The quantity is greater than this.
-    pub fn above(&mut self, what: &str, a: &Samples, bound: f64) {
+    pub(super) fn above(&mut self, what: &str, a: impl Into<Samples>, bound: f64) {
+        let a = a.into();
         let met = strict(&a.map(|x| x - bound));
         self.bar(met, what, a.summary(), [Some(bound), None]);
         self.push(
@@ -227,7 +297,8 @@ impl Findings {
     }
 
     /// The quantity is in this range.
-    pub fn between(&mut self, what: &str, a: &Samples, [low, high]: [f64; 2]) {
+    pub(super) fn between(&mut self, what: &str, a: impl Into<Samples>, [low, high]: [f64; 2]) {
+        let a = a.into();
         let met = worse(sign(&a.map(|x| x - low)), sign(&a.map(|x| high - x)));
         self.bar(met, what, a.summary(), [Some(low), Some(high)]);
         let range = format!("{} to {}", shown(low), shown(high));
@@ -235,14 +306,20 @@ impl Findings {
     }
 
     /// The first quantity is less than the second.
-    pub fn less(&mut self, what: &str, a: &Samples, b: &Samples) {
-        let met = clearly_less(a, b);
+    pub(super) fn less(&mut self, what: &str, a: impl Into<Samples>, b: impl Into<Samples>) {
+        let (a, b) = (a.into(), b.into());
+        let met = clearly_less(&a, &b);
         self.push(met, format!("{what}: {} < {}", a.shown(), b.shown()));
     }
 
     /// The first quantity is less than the second in at least `least` of these places, and reversed in none: nowhere is
     /// its mean equal to the second's, or greater.
-    pub fn mostly_less(&mut self, what: &str, places: &[(String, Samples, Samples)], least: usize) {
+    pub(super) fn mostly_less(
+        &mut self,
+        what: &str,
+        places: &[(String, Samples, Samples)],
+        least: usize,
+    ) {
         let each: Vec<Met> = places.iter().map(|(_, a, b)| clearly_less(a, b)).collect();
         let count = |wanted: Met| each.iter().filter(|met| **met == wanted).count();
         let (clear, unclear, reversed) = (count(Met::Yes), count(Met::Unclear), count(Met::No));
@@ -267,7 +344,7 @@ impl Findings {
 
     /// For two quantities, each given as ours and theirs: one of ours is less than theirs, and the mean of our other
     /// quantity is greater by at most this share of theirs.
-    pub fn one_less(&mut self, text: String, [one, other]: [[&Samples; 2]; 2], share: f64) {
+    pub(super) fn one_less(&mut self, text: String, [one, other]: [[&Samples; 2]; 2], share: f64) {
         let wins = |[less, more]: [&Samples; 2], [ours, theirs]: [&Samples; 2]| {
             let met = match (ours.mean(), theirs.mean()) {
                 (Some(ours), Some(theirs)) if ours <= (1.0 + share) * theirs => Met::Yes,
@@ -286,9 +363,10 @@ impl Findings {
     }
 
     /// The first quantity is not more than the second by the minimum effect, per the whole interval.
-    pub fn not_more(&mut self, what: &str, a: &Samples, b: &Samples) {
-        let difference = b.less(a);
-        let met = match (difference.summary(), minimum_effect(a, b)) {
+    pub(super) fn not_more(&mut self, what: &str, a: impl Into<Samples>, b: impl Into<Samples>) {
+        let (a, b) = (a.into(), b.into());
+        let difference = b.less(&a);
+        let met = match (difference.summary(), minimum_effect(&a, &b)) {
             (Some(s), Some(effect)) => match s.ci95.unwrap_or(0.0) {
                 reach if s.mean - reach >= -effect => Met::Yes,
                 reach if s.mean + reach < -effect => Met::No,
@@ -300,10 +378,17 @@ impl Findings {
     }
 
     /// The first quantity is at least `factor` times the second.
-    pub fn times(&mut self, what: &str, a: &Samples, b: &Samples, factor: f64) {
-        let met = sign(&a.with(b, |a, b| a - factor * b));
+    pub(super) fn times(
+        &mut self,
+        what: &str,
+        a: impl Into<Samples>,
+        b: impl Into<Samples>,
+        factor: f64,
+    ) {
+        let (a, b) = (a.into(), b.into());
+        let met = sign(&a.with(&b, |a, b| a - factor * b));
         let times = format!("{what}, times");
-        self.bar(met, &times, ratio(a, b), [Some(factor), None]);
+        self.bar(met, &times, ratio(&a, &b), [Some(factor), None]);
         let ratio = match (a.mean(), b.mean()) {
             (Some(a), Some(b)) if b != 0.0 => format!("{} times", shown(a / b)),
             _ => "no ratio".to_owned(),
@@ -313,12 +398,19 @@ impl Findings {
     }
 
     /// The two quantities differ by at most this share of the second.
-    pub fn within(&mut self, what: &str, a: &Samples, b: &Samples, share: f64) {
-        let low = sign(&a.with(b, |a, b| a - (1.0 - share) * b));
-        let high = sign(&a.with(b, |a, b| (1.0 + share) * b - a));
+    pub(super) fn within(
+        &mut self,
+        what: &str,
+        a: impl Into<Samples>,
+        b: impl Into<Samples>,
+        share: f64,
+    ) {
+        let (a, b) = (a.into(), b.into());
+        let low = sign(&a.with(&b, |a, b| a - (1.0 - share) * b));
+        let high = sign(&a.with(&b, |a, b| (1.0 + share) * b - a));
         let (met, times) = (worse(low, high), format!("{what}, ratio"));
         let limits = [1.0 - share, 1.0 + share].map(Some);
-        self.bar(met, &times, ratio(a, b), limits);
+        self.bar(met, &times, ratio(&a, &b), limits);
         let off = match (a.mean(), b.mean()) {
             (Some(a), Some(b)) if b != 0.0 => format!("{:+.2} %", 100.0 * (a / b - 1.0)),
             _ => "no ratio".to_owned(),
@@ -328,10 +420,10 @@ impl Findings {
     }
 
     /// The quantity rises from point to point.
-    pub fn rises(&mut self, what: &str, steps: &[(String, Samples)]) {
+    pub(super) fn rises(&mut self, what: &str, Series(steps): Series) {
         let pairs = || steps.windows(2);
         let grown = pairs().map(|p| not_negative(&p[1].1.less(&p[0].1)));
-        let ends = match steps {
+        let ends = match steps.as_slice() {
             [first, .., last] => clearly_less(&first.1, &last.1),
             _ => Met::Missing,
         };
@@ -339,31 +431,23 @@ impl Findings {
             Met::Unclear => all, // inside the interval of the step
             step => worse(all, step),
         });
-        let shown = steps
-            .iter()
-            .map(|(name, a)| format!("{name} {}", a.shown()));
-        let shown: Vec<_> = shown.collect();
-        self.push(met, format!("{what} rises: {}", shown.join(", ")));
+        self.push(met, format!("{what} rises: {}", Series(steps).shown()));
     }
 
     /// The quantity rises at every step.
-    pub fn ascends(&mut self, what: &str, steps: &[(String, Samples)]) {
+    pub(super) fn ascends(&mut self, what: &str, Series(steps): Series) {
         let grown = steps.windows(2).map(|p| clearly_less(&p[0].1, &p[1].1));
         let met = grown.reduce(worse).unwrap_or(Met::Missing);
-        let shown = steps
-            .iter()
-            .map(|(name, a)| format!("{name} {}", a.shown()));
-        let shown: Vec<_> = shown.collect();
-        self.push(met, format!("{what} ascends: {}", shown.join(", ")));
+        self.push(met, format!("{what} ascends: {}", Series(steps).shown()));
     }
 
     /// A condition that was decided elsewhere.
-    pub fn is(&mut self, what: impl Into<String>, met: bool) {
+    pub(super) fn is(&mut self, what: impl Into<String>, met: bool) {
         self.push(if met { Met::Yes } else { Met::No }, what.into());
     }
 
     /// A condition that was decided elsewhere; `None` if a quantity that it needs was not measured.
-    pub fn is_if_known(&mut self, what: impl Into<String>, met: Option<bool>) {
+    pub(super) fn is_if_known(&mut self, what: impl Into<String>, met: Option<bool>) {
         match met {
             Some(met) => self.is(what, met),
             None => self.push(Met::Missing, what.into()),
@@ -371,12 +455,25 @@ impl Findings {
     }
 
     /// Records that there was nothing to compare: no packets of a kind, no events.
-    pub fn nothing(&mut self, what: impl Into<String>) {
+    pub(super) fn nothing(&mut self, what: impl Into<String>) {
         self.push(Met::Unclear, what.into());
     }
 
+    /// Values for the reader, without effect on the verdict. They are left out if there is no such column of
+    /// measurements, or if they are measurements of this machine that did not run.
+    pub(super) fn shown<'a, S: Into<Series>>(
+        &mut self,
+        m: impl Into<Option<&'a Measured>>,
+        what: &str,
+        of: impl FnOnce(&'a Measured) -> S,
+    ) {
+        let series = m.into().and_then(|m| m.aside(of));
+        self.remarks
+            .extend(series.map(|series| format!("{what}: {}", series.into().shown())));
+    }
+
     /// A note for the reader, without effect on the verdict.
-    pub fn remark(&mut self, remark: impl Into<String>) {
+    pub(super) fn remark(&mut self, remark: impl Into<String>) {
         self.remarks.push(remark.into());
     }
 
@@ -391,7 +488,7 @@ impl Findings {
     }
 
     /// The values that have a limit.
-    pub fn into_bars(self) -> Vec<Bar> {
+    pub(super) fn into_bars(self) -> Vec<Bar> {
         self.bars
     }
 
@@ -400,7 +497,7 @@ impl Findings {
     }
 
     /// The verdict and its evidence.
-    pub fn verdict(&self) -> (Verdict, String) {
+    pub(super) fn verdict(&self) -> (Verdict, String) {
         let count = |wanted: Met| self.all.iter().filter(|(met, _)| *met == wanted).count();
         let (yes, unclear, no) = (count(Met::Yes), count(Met::Unclear), count(Met::No));
         let verdict = match (yes, unclear, no) {
@@ -440,6 +537,7 @@ impl Findings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::query::series;
 
     fn of(values: &[f64]) -> Samples {
         Samples::new(values.to_vec())
@@ -468,7 +566,7 @@ mod tests {
         let (c, d) = (of(&[5.0, 6.0, 7.0]), of(&[6.0, 6.0, 7.5]));
         assert_eq!(verdict(|f| f.not_more("c", &c, &d)), Verdict::Undecided);
         assert_eq!(
-            verdict(|f| f.not_more("d", &d.map(|x| x + 9.0), &c)),
+            verdict(|f| f.not_more("d", d.map(|x| x + 9.0), &c)),
             Verdict::Fails
         );
     }
@@ -477,7 +575,7 @@ mod tests {
     fn a_difference_that_is_certain_but_means_nothing_is_unclear() {
         let around = |mean: f64| of(&[mean - 1e-6, mean, mean + 1e-6]);
         let less = |a: &Samples, b: &Samples| verdict(|f| f.less("a", a, b));
-        let share = |mean: f64| around(mean).as_shares();
+        let share = |mean: f64| around(mean).into_shares();
         // Shares: 0.01, whatever their values.
         assert_eq!(less(&share(0.500), &share(0.501)), Verdict::Undecided);
         assert_eq!(less(&share(0.500), &share(0.511)), Verdict::Holds);
@@ -491,15 +589,16 @@ mod tests {
         let product = |mean: f64| share(mean).with(&of(&[1.0; 3]), |a, b| a * b);
         assert_eq!(less(&product(0.101), &product(0.109)), Verdict::Holds);
         // The minimum effect applies to the end points of a rise too, but not to a bound.
-        let steps = |last: f64| [("1".into(), share(0.5)), ("2".into(), share(last))];
-        assert_eq!(verdict(|f| f.rises("a", &steps(0.505))), Verdict::Undecided);
+        let steps =
+            |last: f64| series!(for (name, x) in [("1", 0.5), ("2", last)], "{name}": share(x));
+        assert_eq!(verdict(|f| f.rises("a", steps(0.505))), Verdict::Undecided);
         assert_eq!(
-            verdict(|f| f.ascends("a", &steps(0.505))),
+            verdict(|f| f.ascends("a", steps(0.505))),
             Verdict::Undecided
         );
-        assert_eq!(verdict(|f| f.rises("a", &steps(0.515))), Verdict::Holds);
+        assert_eq!(verdict(|f| f.rises("a", steps(0.515))), Verdict::Holds);
         assert_eq!(
-            verdict(|f| f.above("a", &share(0.5001), 0.5)),
+            verdict(|f| f.above("a", share(0.5001), 0.5)),
             Verdict::Holds
         );
     }
@@ -547,14 +646,11 @@ mod tests {
         );
         assert_eq!(verdict(|f| f.between("a", &a, [2.1, 4.5])), Verdict::Fails);
         assert_eq!(
-            verdict(|f| f.above("a", &of(&[0.0; 3]), 0.0)),
+            verdict(|f| f.above("a", of(&[0.0; 3]), 0.0)),
             Verdict::Fails
         );
         // A single run has no interval: its value decides.
-        assert_eq!(
-            verdict(|f| f.at_most("a", &of(&[2.0]), 2.0)),
-            Verdict::Holds
-        );
+        assert_eq!(verdict(|f| f.at_most("a", of(&[2.0]), 2.0)), Verdict::Holds);
     }
 
     #[test]
@@ -569,28 +665,28 @@ mod tests {
         assert_eq!(verdict(|f| f.within("a", &a, &b, 0.02)), Verdict::Holds);
         assert_eq!(verdict(|f| f.within("a", &a, &b, 0.01)), Verdict::Undecided);
         assert_eq!(
-            verdict(|f| f.within("a", &b, &b.map(|x| x / 2.0), 0.5)),
+            verdict(|f| f.within("a", &b, b.map(|x| x / 2.0), 0.5)),
             Verdict::Fails
         );
     }
 
     #[test]
     fn a_rise_may_rest_but_not_fall() {
-        let steps = |means: &[f64]| -> Vec<(String, Samples)> {
+        let steps = |means: &[f64]| {
             let around = |m: &f64| of(&[m - 0.1, *m, m + 0.1]);
-            means.iter().map(|m| (m.to_string(), around(m))).collect()
+            series!(for m in means, "{m}": around(m))
         };
-        let rises = |means: &[f64]| verdict(|f| f.rises("a", &steps(means)));
+        let rises = |means: &[f64]| verdict(|f| f.rises("a", steps(means)));
         assert_eq!(rises(&[1.0, 1.0, 2.0]), Verdict::Holds);
         assert_eq!(rises(&[1.0, 3.0, 2.0]), Verdict::Fails);
         assert_eq!(rises(&[1.0, 1.0]), Verdict::Fails);
-        let ascends = |means: &[f64]| verdict(|f| f.ascends("a", &steps(means)));
+        let ascends = |means: &[f64]| verdict(|f| f.ascends("a", steps(means)));
         assert_eq!(ascends(&[1.0, 2.0, 3.0]), Verdict::Holds);
         assert_eq!(ascends(&[1.0, 1.0, 3.0]), Verdict::Fails);
         // 2 -> 1.95 with differences of -0.25, 0.1, 0: the interval of the step includes zero.
         let mut noisy = steps(&[1.0, 2.0]);
-        noisy.push(("x".into(), of(&[1.65, 2.1, 2.1])));
-        assert_eq!(verdict(|f| f.rises("a", &noisy)), Verdict::Holds);
+        noisy.0.push(("x".into(), of(&[1.65, 2.1, 2.1])));
+        assert_eq!(verdict(|f| f.rises("a", noisy.clone())), Verdict::Holds);
     }
 
     #[test]
@@ -606,7 +702,7 @@ mod tests {
         assert_eq!(two(false, false), Verdict::Fails);
         assert_eq!(verdict(|_| {}), Verdict::Missing);
         // A quantity that was not measured, or was run with other seeds, makes the claim missing.
-        let missing = |f: &mut Findings| f.less("a", &of(&[1.0, 2.0]), &of(&[3.0]));
+        let missing = |f: &mut Findings| f.less("a", of(&[1.0, 2.0]), of(&[3.0]));
         assert_eq!(verdict(missing), Verdict::Missing);
         let unknown = |f: &mut Findings| f.is_if_known("a", None);
         assert_eq!(verdict(unknown), Verdict::Missing);
@@ -620,8 +716,8 @@ mod tests {
     #[test]
     fn the_evidence_begins_with_what_is_against() {
         let mut findings = Findings::default();
-        findings.at_most("good", &of(&[1.0]), 2.0);
-        findings.at_most("bad", &of(&[3.0]), 2.0);
+        findings.at_most("good", of(&[1.0]), 2.0);
+        findings.at_most("bad", of(&[3.0]), 2.0);
         findings.remark("by the way");
         let expected = "1 of 2 hold; fails: bad: 3.000 (at most 2.000); good: 1.000 (at most 2.000); by the way";
         assert_eq!(findings.verdict(), (Verdict::Partly, expected.to_owned()));

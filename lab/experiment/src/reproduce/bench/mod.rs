@@ -1,13 +1,5 @@
-//! Measurements of a paper's file that are neither scenarios nor load tests: a computation, or code whose execution in
-//! memory is timed.
-//!
-//! ```toml
-//! [[bench]]
-//! name = "fpf/internet"
-//! measures = "internet"
-//! ```
-//!
-//! Quantities refer to the points of a measurement as to those of a scenario; [`Measures`] lists them.
+//! Measurements that are neither scenarios nor load tests: a computation, or code whose execution in memory is timed.
+//! Points refer to them by their names in the paper, as to scenarios; [`Measures`] lists them.
 
 mod engine;
 mod internet;
@@ -17,7 +9,6 @@ mod wire;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::Options;
@@ -31,19 +22,8 @@ use crate::scale::header::Header;
 use crate::scenario::plan::{Choices, load_built_in};
 use internet::Graphs;
 
-/// A measurement with all its points.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Bench {
-    /// The name by which quantities refer to it, in place of a scenario.
-    pub name: String,
-    /// The quantity to measure.
-    pub measures: Measures,
-}
-
 /// The measurements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measures {
     /// Paths, LIDs and headers on a graph of domains ([`scale`](crate::scale)): one point, `graph`. From a file there is
     /// one run; without a file each run generates a graph of its own.

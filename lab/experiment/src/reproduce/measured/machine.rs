@@ -9,21 +9,22 @@ use crate::error::Error;
 use crate::load::plan::Load;
 use crate::load::run::Runner;
 use crate::options::{Habitat, RunOptions};
-use crate::reproduce::bench::Bench;
+use crate::reproduce::bench::Measures;
 use crate::reproduce::recipe::Recipe;
 use crate::reproduce::{Options, papers};
 use crate::results::PointResult;
 
 /// The load test of this name.
 pub(super) fn load(name: &str) -> Option<&'static Load> {
-    let mut loads = papers().iter().flat_map(|paper| &paper.loads);
+    let mut loads = papers().iter().flat_map(|paper| paper.loads);
     loads.find(|load| load.name == name)
 }
 
 /// The measurement of this name that is neither a scenario nor a load test.
-pub(super) fn bench(name: &str) -> Option<&'static Bench> {
-    let mut benches = papers().iter().flat_map(|paper| &paper.benches);
-    benches.find(|bench| bench.name == name)
+pub(super) fn bench(name: &str) -> Option<Measures> {
+    let mut benches = papers().iter().flat_map(|paper| paper.benches);
+    let found = benches.find(|(known, _)| *known == name);
+    found.map(|(_, measures)| *measures)
 }
 
 /// Whether this is the name of a measurement of the machine.
@@ -39,7 +40,7 @@ pub(in crate::reproduce) fn add_of_machine(
     options: &RunOptions,
 ) -> Result<(), Error> {
     let mut runner = Runner::new(options)?;
-    let loads = recipes.iter().flat_map(|recipe| &recipe.loads);
+    let loads = recipes.iter().flat_map(|recipe| recipe.loads);
     for name in loads.collect::<BTreeSet<_>>() {
         if let Some(load) = load(name) {
             let points = runner.run(load, how.quick)?;
@@ -47,15 +48,15 @@ pub(in crate::reproduce) fn add_of_machine(
         }
     }
     measured.tests += runner.tests;
-    let benches = recipes.iter().flat_map(|recipe| &recipe.benches);
+    let benches = recipes.iter().flat_map(|recipe| recipe.benches);
     for name in benches.collect::<BTreeSet<_>>() {
-        if let Some(bench) = bench(name) {
-            if bench.measures.needs_lab() && options.on != Habitat::Lab {
+        if let Some(measures) = bench(name) {
+            if measures.needs_lab() && options.on != Habitat::Lab {
                 let note = format!("{name} requires real interfaces; use --on lab");
                 measured.notes.push(note);
                 continue;
             }
-            let points = bench.measures.run(how, options, &mut measured.notes)?;
+            let points = measures.run(how, options, &mut measured.notes)?;
             measured.benches += 1;
             measured.scenarios.insert(name, without_scenario(points));
         }
@@ -64,7 +65,7 @@ pub(in crate::reproduce) fn add_of_machine(
 }
 
 /// Points that no scenario describes.
-fn without_scenario(points: Vec<PointResult>) -> Vec<Measurement> {
+pub(super) fn without_scenario(points: Vec<PointResult>) -> Vec<Measurement> {
     let measurement = |point: PointResult| Measurement {
         variant: point.variant.clone(),
         set: point.set.clone(),

@@ -1,98 +1,107 @@
 //! Figures 1 and 8: the queues of the ingress devices while another curve is high.
 
-use super::{INGRESSES, TABLES};
+use super::{INGRESSES, peak, tables};
+use crate::reproduce::figure::curve;
 use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::{At, Checks};
-use crate::reproduce::verdict::{Findings, Samples};
-use crate::statistics::{mean, percentile};
-
-pub(super) const CHECKS: &Checks = &[
-    ("fig1.1", empty_at_the_top),
-    ("fig8.1", near_the_threshold),
-    ("fig8.2", follows_the_threshold),
-];
+use crate::reproduce::query::{pairs, series};
+use crate::reproduce::recipe::{Recipe, claim};
+use crate::reproduce::verdict::{Findings, Samples, check};
+use crate::statistics::mean;
 
 fn queue(name: &str) -> String {
     format!("queue_packets.{name}")
 }
 
-fn empty_at_the_top(m: &Measured, f: &mut Findings) {
-    for name in INGRESSES {
-        let (edge, ingress) = (queue("wan"), queue(name));
-        let share = m.of_curves(&At::new(TABLES, "RED 100"), &[&edge, &ingress], |curves| {
-            let top = 0.9 * curves[0].iter().copied().fold(0.0, f64::max);
-            let both = curves[0].iter().zip(curves[1]);
-            let at_top: Vec<f64> = both.filter(|(e, _)| **e >= top).map(|(_, i)| *i).collect();
-            let empty = at_top.iter().filter(|waiting| **waiting <= 2.0).count();
-            (!at_top.is_empty()).then(|| empty as f64 / at_top.len() as f64)
-        });
-        let what = format!("{name}, share of these samples with at most 2 packets");
-        f.at_least(&what, &share, 0.95);
-    }
+pub(super) fn fig1(r: &mut Recipe) {
+    r.title = "With RED, ingress queues are empty while the edge queue is full";
+    r.notes = &[
+        "Both are sampled every 40 ms. The top of the edge queue is nine tenths of the longest \
+         that it was in the run.",
+    ];
+    r.scenarios = &["sd-bm/tables"];
+    r.figure("Packets waiting with RED", "time, s", |m| {
+        let red = tables(m, "RED", 100);
+        let line = |(name, of)| curve(name, &red, &queue(of), 1.0);
+        [("edge router", "wan"), ("ingress n4", "n4")]
+            .map(line)
+            .into()
+    });
+    let text = "Ingress queues stay empty while the edge queue is at its top";
+    claim(r, "fig1.1", text).measured(|m, f| {
+        for name in INGRESSES {
+            let curves = [queue("wan"), queue(name)];
+            let curves = curves.each_ref().map(String::as_str);
+            let share = tables(m, "RED", 100).curves(curves, |[edge, ingress]| {
+                let top = 0.9 * edge.iter().copied().fold(0.0, f64::max);
+                let at_top = || edge.iter().zip(ingress).filter(|(edge, _)| **edge >= top);
+                let empty = at_top().filter(|(_, waiting)| **waiting <= 2.0).count();
+                (at_top().count() > 0).then(|| empty as f64 / at_top().count() as f64)
+            });
+            check!(f, "{name}, share of these samples with at most 2 packets":
+                at_least(share, 0.95));
+        }
+    });
 }
 
 /// A function of an ingress queue's samples, taken while the average is above min_th, a quarter of the capacity.
-fn level(
-    m: &Measured,
-    (scheme, l): (&str, u32),
-    name: &str,
-    of: impl Fn(&[f64]) -> Option<f64>,
-) -> Samples {
+fn level(m: &Measured, scheme: &str, l: u32, name: &str, of: fn(&[f64]) -> Option<f64>) -> Samples {
     let min = f64::from(100 + 4 * l) / 4.0;
-    let curves = [queue(name), "controller.sdn.average".to_owned()];
-    m.of_curves(
-        &At::new(TABLES, format!("{scheme} {l}")),
-        &[&curves[0], &curves[1]],
-        |curves| {
-            let both = curves[0].iter().zip(curves[1]);
-            let above: Vec<f64> = both.filter(|(_, a)| **a > min).map(|(q, _)| *q).collect();
-            of(&above)
-        },
-    )
-}
-
-/// R31: the length that 95 % of the samples do not exceed.
-fn peak(samples: &[f64]) -> Option<f64> {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    percentile(&sorted, 0.95)
+    let curves = [&queue(name), "controller.sdn.average"];
+    tables(m, scheme, l).curves(curves, |[queue, average]| {
+        let both = queue.iter().zip(average);
+        let above: Vec<f64> = both.filter(|(_, a)| **a > min).map(|(q, _)| *q).collect();
+        of(&above)
+    })
 }
 
 /// The mean of all four queues.
-fn all_levels(m: &Measured, of: (&str, u32), level_of: fn(&[f64]) -> Option<f64>) -> Samples {
-    let each = INGRESSES.map(|name| level(m, of, name, level_of));
-    let sum = each.into_iter().reduce(|a, b| a.with(&b, |a, b| a + b));
-    sum.unwrap_or_default().map(|sum| sum / 4.0)
+fn all_levels(m: &Measured, scheme: &str, l: u32, of: fn(&[f64]) -> Option<f64>) -> Samples {
+    let each = INGRESSES.map(|name| level(m, scheme, l, name, of));
+    let sum = each.into_iter().reduce(|a, b| a + b);
+    sum.unwrap_or_default() / 4.0
 }
 
 /// The means as text, without effect on a verdict.
-fn means(m: &Measured, scheme: &str) -> String {
+fn show_means(m: &Measured, f: &mut Findings, scheme: &str) {
     let each = [20, 30, 40].map(|l| {
-        let mean = all_levels(m, (scheme, l), mean);
+        let mean = all_levels(m, scheme, l, mean);
         format!("{l}: {}", mean.shown())
     });
-    format!("{scheme}, means at {}", each.join(", "))
+    f.remark(format!("{scheme}, means at {}", each.join(", ")));
 }
 
-fn near_the_threshold(m: &Measured, f: &mut Findings) {
-    for l in [20, 30, 40] {
-        for name in INGRESSES {
-            let bounds = [0.8 * f64::from(l), 1.2 * f64::from(l)];
-            f.between(
-                &format!("L = {l}, {name}, packets"),
-                &level(m, ("RS-RED", l), name, peak),
-                bounds,
-            );
+pub(super) fn fig8(r: &mut Recipe) {
+    r.title = "Ingress queues by their threshold";
+    r.notes = &[
+        "R31: the 95th percentile of an ingress queue over the samples at which the average of the \
+         virtual queue was above min_th, where the probability is not zero. As means this figure \
+         and Table II contradict each other by Little's law: if each of four ingresses keeps 50 \
+         packets waiting all the time, 200 packets wait for a link that carries 1250 in a second, \
+         which takes 160 ms, and not the 36 ms that are printed.",
+    ];
+    r.scenarios = &["sd-bm/tables"];
+    r.figure("Packets waiting at ingress n4", "time, s", |m| {
+        let all = pairs(&[20, 30, 40], &["RS-RED", "egress-driven"]).into_iter();
+        let line = |(l, scheme)| {
+            let name = format!("{scheme} {l}");
+            curve(name, &tables(m, scheme, l), &queue("n4"), 1.0)
+        };
+        all.map(line).collect()
+    });
+
+    claim(r, "fig8.1", "Ingress queues sit near the threshold").measured(|m, f| {
+        for l in [20, 30, 40] {
+            let bounds = [0.8, 1.2].map(|share| share * f64::from(l));
+            check!(f, for name in INGRESSES, "L = {l}, {name}, packets":
+                between(level(m, "RS-RED", l, name, peak), bounds));
+            let mean = all_levels(m, "RS-RED", l, mean);
+            check!(f, "L = {l}, mean of all (R31)": between(mean, bounds));
         }
-        let mean = all_levels(m, ("RS-RED", l), mean);
-        let bounds = [0.8 * f64::from(l), 1.2 * f64::from(l)];
-        f.between(&format!("L = {l}, mean of all (R31)"), &mean, bounds);
-    }
-    f.remark(means(m, "egress-driven"));
-}
-
-fn follows_the_threshold(m: &Measured, f: &mut Findings) {
-    let steps = [20, 30, 40].map(|l| (format!("L = {l}"), all_levels(m, ("RS-RED", l), peak)));
-    f.ascends("95th percentile of the ingress queues", &steps);
-    f.remark(means(m, "RS-RED"));
+        show_means(m, f, "egress-driven");
+    });
+    claim(r, "fig8.2", "The level follows the threshold").measured(|m, f| {
+        let steps = series!(for l in [20, 30, 40], "L = {l}": all_levels(m, "RS-RED", l, peak));
+        check!(f, "95th percentile of the ingress queues": ascends(steps));
+        show_means(m, f, "RS-RED");
+    });
 }

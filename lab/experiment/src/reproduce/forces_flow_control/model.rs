@@ -1,5 +1,4 @@
-//! Zhuge, Yu, Liu, Wang, "Research on Internal Flow Control Mechanism of ForCES Routers": claims that need their own
-//! arithmetic: the equations, and the controller that computes with them.
+//! The equations, and the controller that computes with them.
 
 use rand::RngExt;
 use weir_base::setting::{Scalar, Setting};
@@ -9,39 +8,11 @@ use weir_controller::{Controller, Order, QueueName, QueueSample, Sample, Spec};
 use weir_discipline::channel::dppbrb::{Law, by_rate};
 use weir_discipline::parts::rate::{RateEstimate, Window};
 
-use super::measured::Measured;
-use super::recipe::{At, Checks};
-use super::verdict::{Findings, Samples, shown};
-
-pub(super) const CHECKS: &Checks = &[
-    ("model.1", linear),
-    ("model.6", settles),
-    ("model.7", trims),
-    ("model.8", stays),
-    ("model.9", |_, f| {
-        let rate = committed(TOTAL, &[CONTROL; 5]);
-        f.between("B_c / T_s, Mbit/s", &one(rate / 1e6), [15.0, 15.0]);
-        f.between("B_c, Mbit", &one(rate * 1.5 / 1e6), [22.5, 22.5]);
-    }),
-    ("model.10", |_, f| {
-        f.between("B_e, Mbit/s", &one(two_quiet(0.01)), [21.91, 21.93])
-    }),
-    ("model.11", |_, f| {
-        let rate = committed(TOTAL, &[CONTROL; 5]);
-        let all = excess(rate, 0.0, &mut [50e6; 5]);
-        f.is(
-            format!("all FEs clipped: B_e {} Mbit/s", shown(all / 1e6)),
-            all == rate,
-        );
-    }),
-    ("model.12", smaller_delta),
-    ("model.14", |_, f| anew(f)),
-    ("fig17.2", some_burst),
-];
-
-/// The share of payload in a redirect message with a frame of 1000 B: the paper's rates count frames.
-const UDP: f64 = 0.958;
-const FRAME_BITS: f64 = 8000.0;
+use super::{TCP, UDP, at};
+use crate::reproduce::measured::Measured;
+use crate::reproduce::query::series;
+use crate::reproduce::recipe::{Recipe, claim};
+use crate::reproduce::verdict::{Findings, check, show, shown};
 
 /// Total rate in bit/s: five FEs on 100 Mbit/s, with 5 Mbit/s of control messages each.
 const TOTAL: f64 = 100e6;
@@ -53,14 +24,148 @@ fn two_quiet(delta: f64) -> f64 {
     excess(rate, delta, &mut [50e6, 50e6, 50e6, 5e6, 5e6]) / 1e6
 }
 
-fn one(x: f64) -> Samples {
-    Samples::new(vec![x])
+pub(super) fn model(r: &mut Recipe) {
+    r.title = "The equations, computed and in queues";
+    r.notes = &[
+        "R21: the printed B_c of 21.92 M is B_e, alpha is delta, and equation 13 clips at B_e. The \
+         sweep of delta is Figure 17 at x = 50.",
+    ];
+    r.scenarios = &["forces-flow-control/shares", "forces-flow-control/delta"];
+    r.loads = &[
+        "forces-flow-control/linear",
+        "forces-flow-control/forms",
+        "forces-flow-control/rates",
+    ];
+    transport(r);
+    dppbrb(r);
+    flow_control(r);
+}
+
+fn transport(r: &mut Recipe) {
+    let text = "The CETML's work is linear in FEs, channels and messages, plus set-up";
+    claim(r, "model.1", text).measured(linear);
+    claim(r, "model.2", "Threads load the CETML less than processes").measured(|m, f| {
+        let busy = |form, n| {
+            at(m, "forms", form)
+                .and("fes", n)
+                .metric("busy_us_per_event")
+        };
+        check!(f, for n in [1, 8, 16],
+            "{n} FEs, processor time of an event, us, one thread and processes":
+                less(busy("one thread", n), busy("process", n)));
+        show!(f, m, "two threads": for n in [1, 8, 16], "{n} FEs": busy("two threads", n));
+        show!(f, m, "processor time of the set-up, ms, one thread and processes with 16 FEs":
+            for form in ["one thread", "process"], "{form}":
+                at(m, "forms", form).and("fes", 16).metric("setup_s") * 1000.0);
+        f.remark("with one FE both forms are the same program: one process with one thread");
+    });
+    let text = "Send and receive in separate threads: more resources, more throughput";
+    claim(r, "model.3", text).measured(|m, f| {
+        let of = |form, metric| at(m, "rates", form).and("per_s", 1000).metric(metric);
+        for (what, metric) in [
+            (
+                "at 2.5 times what one thread carries, events answered in a second",
+                "delivered_per_s",
+            ),
+            ("processors in use", "busy_ratio"),
+        ] {
+            check!(f, "{what}, one and two threads":
+                less(of("one thread", metric), of("two threads", metric)));
+        }
+    });
+}
+
+fn dppbrb(r: &mut Recipe) {
+    let text = "While both queues wait, their shares are p_c and 1 - p_c";
+    claim(r, "model.4", text).measured(|m, f| {
+        for share in [0.5, 0.65, 0.8, 0.95] {
+            let at = at(m, "shares", share.to_string());
+            let tcp = at.metric("tcp_goodput_mbps") / TCP;
+            let udp = at.metric("udp_goodput_mbps") / UDP;
+            check!(f, "p_c = {share}, share of control messages":
+                between(tcp.clone() / (tcp + udp), [share - 0.01, share + 0.01]));
+        }
+        f.remark(
+            "a unit test has both queues filled at every moment: \
+             dppbrb::tests::fixed::both_backlogged_share_by_the_probability",
+        );
+    });
+    let text = "p_c = 0 or 1 shuts one queue out; otherwise the server never idles";
+    claim(r, "model.5", text).measured(|m, f| {
+        let tcp = at(m, "shares", "0").metric("tcp_goodput_mbps") / TCP;
+        check!(f, "p_c = 0, control messages, Mbit/s": at_most(tcp, 0.0));
+        let udp = at(m, "shares", "1").metric("udp_goodput_mbps") / UDP;
+        check!(f, "p_c = 1, redirect messages, Mbit/s": at_most(udp, 0.0));
+        for variant in ["0, only control", "1, only redirect"] {
+            check!(f, "p_c = {variant} messages, use of the link":
+                at_least(at(m, "shares", variant).metric("utilisation_ratio.uplink"), 0.999));
+        }
+    });
+    claim(r, "model.6", "The rate estimator settles on the true rate").arithmetic(settles);
+    let text = "Dropping by rate alone trims a flow to its bandwidth";
+    claim(r, "model.7", text).arithmetic(trims);
+    let text = "p_c stays in [1/2, 1], falls by lambda_p at ease, grows under pressure";
+    claim(r, "model.8", text).arithmetic(stays);
+}
+
+fn flow_control(r: &mut Recipe) {
+    let text = "The committed rate is 15 Mbit/s, B_c 22.5 Mbit";
+    claim(r, "model.9", text).arithmetic(|_, f| {
+        let rate = committed(TOTAL, &[CONTROL; 5]);
+        check!(f, "B_c / T_s, Mbit/s": between(rate / 1e6, [15.0, 15.0]));
+        check!(f, "B_c, Mbit": between(rate * 1.5 / 1e6, [22.5, 22.5]));
+    });
+    claim(r, "model.10", "B_e is about 21.92 Mbit/s at delta = 1 %").arithmetic(|_, f| {
+        check!(f, "B_e, Mbit/s": between(two_quiet(0.01), [21.91, 21.93]));
+    });
+    claim(r, "model.11", "delta = 0: no extra burst").arithmetic(|_, f| {
+        let rate = committed(TOTAL, &[CONTROL; 5]);
+        let all = excess(rate, 0.0, &mut [50e6; 5]);
+        let text = format!("all FEs clipped: B_e {} Mbit/s", shown(all / 1e6));
+        f.is(text, all == rate);
+    });
+    let text = "A smaller delta: a smaller B_e, less burst, less congestion";
+    claim(r, "model.12", text).measured(|m, f| {
+        const DELTAS: [f64; 4] = [0.0, 0.001, 0.01, 0.05];
+        let level = DELTAS.map(two_quiet);
+        // The value is computed, not measured, so any rise counts, however small.
+        let is_rising = level.is_sorted_by(|a, b| a < b);
+        check!(f, "B_e, Mbit/s, by delta, rises: {level:.2?}": is(is_rising));
+        let by_delta = |delta: f64| at(m, "delta", "on, x 50").and("delta", delta);
+        let is_full = |packets: &[f64]| {
+            let full = packets.iter().filter(|n| **n >= 99.0).count();
+            Some(full as f64 / packets.len() as f64)
+        };
+        let full = series!(for percent in [0.0, 0.1, 1.0, 5.0], "{percent} %":
+            by_delta(percent / 100.0).curve("queue_packets.ce", is_full));
+        check!(f, "share of time with a full queue at the CE's link, by delta,": rises(full));
+        show!(f, m, "control messages of all, Mbit/s, by delta": for delta in DELTAS, "{delta}":
+            by_delta(delta).metric("tcp_goodput_mbps") / TCP);
+    });
+    let text = "delta = 0 treats FEs alike, but wastes bandwidth";
+    claim(r, "model.13", text).measured(|m, f| {
+        let at = |delta| at(m, "delta", "on, x 50").and("delta", delta);
+        for pair in [[1, 2], [2, 3], [1, 3]] {
+            let [a, b] = pair.map(|fe| at("0").metric(format!("goodput_mbps.redirect{fe}")) / UDP);
+            let [one, other] = pair;
+            check!(f, "FE{one} and FE{other}": within(a, b, 0.02));
+        }
+        let [none, some] = ["0", "0.01"].map(|delta| at(delta).metric("utilisation_ratio.ce"));
+        check!(f, "use of the CE's link at 0 and at 1 %": less(none, some));
+        f.remark(
+            "equation 13 gives the busy FEs at delta = 0 what the quiet ones leave, so that \
+             control and redirect messages come to 100 of 100 Mbit/s. With B_e = B_c / T_s, which \
+             the text has for delta = 0, they would come to 25 + 10 + 45 = 80: the waste that it \
+             means",
+        );
+    });
+    let text = "The CE computes anew when the number of FEs changes";
+    claim(r, "model.14", text).arithmetic(anew);
 }
 
 /// Equation 4: the CE's work is a sum over FEs and channels of the set-up T_p and of M messages of length L at the
 /// speed V. Speed and length have the channel's index, so that each channel has its own time for a message, L / V. Here
 /// both channels of an FE are one term, and events of 64 B and of 1024 B count as separate channels.
-/// channels of an FE are one term, and events of 64 B and of 1024 B count as channels of their own.
 fn linear(m: &Measured, f: &mut Findings) {
     const FES: [u32; 4] = [1, 4, 16, 64];
     const RATES: [u32; 3] = [100, 200, 400];
@@ -68,10 +173,10 @@ fn linear(m: &Measured, f: &mut Findings) {
     for fes in FES {
         for (place, bytes) in [64, 1024].into_iter().enumerate() {
             for rate in RATES {
-                let at = At::new("forces-flow-control/linear", "one thread");
-                let at = at.and("fes", fes).and("bytes", bytes).and("per_s", rate);
-                let busy = m.samples(&at, "total_s").mean();
-                let events = m.samples(&at, "delivered_per_s").mean(); // the test takes a second
+                let at = at(m, "linear", "one thread").and("fes", fes);
+                let at = at.and("bytes", bytes).and("per_s", rate);
+                let busy = at.metric("total_s").mean();
+                let events = at.metric("delivered_per_s").mean(); // the test takes a second
                 let (Some(busy), Some(events)) = (busy, events) else {
                     return f.is_if_known("busy time of the CE", None);
                 };
@@ -84,14 +189,13 @@ fn linear(m: &Measured, f: &mut Findings) {
     let Some((terms, share)) = least_squares(&points) else {
         return f.is_if_known("a fit of the busy time", None);
     };
-    f.at_least("fit of the CE's busy time, R2", &one(share), 0.95);
+    check!(f, "fit of the CE's busy time, R2": at_least(share, 0.95));
     let [start, setup, small, large] = terms;
+    let [start, setup] = [start, setup].map(|s| shown(s * 1e3));
+    let [small, large] = [small, large].map(|s| shown(s * 1e6));
     f.remark(format!(
-        "start {} ms, set-up {} ms for each FE, {} us for an event of 64 B and {} us for one of 1024 B, answers included",
-        shown(start * 1e3),
-        shown(setup * 1e3),
-        shown(small * 1e6),
-        shown(large * 1e6)
+        "start {start} ms, set-up {setup} ms for each FE, {small} us for an event of 64 B and {large} \
+         us for one of 1024 B, answers included"
     ));
     let by_bytes: Vec<Place<3>> = points
         .iter()
@@ -148,11 +252,8 @@ fn settles(_: &Measured, f: &mut Findings) {
             let packets = window.times(5).as_nanos() / gap.as_nanos();
             let (mut estimate, k) = (RateEstimate::default(), Window::new(window));
             (0..packets).for_each(|_| estimate.update(k, gap, bytes.into()));
-            f.between(
-                &format!("K {window}, messages of {bytes} B: estimate after 5 K, by the rate"),
-                &one(estimate.bps() / RATE_BPS),
-                [0.98, 1.02],
-            );
+            check!(f, "K {window}, messages of {bytes} B: estimate after 5 K, by the rate":
+                between(estimate.bps() / RATE_BPS, [0.98, 1.02]));
         }
     }
 }
@@ -164,18 +265,15 @@ fn trims(_: &Measured, f: &mut Findings) {
         let drop = by_rate(1e6, k * 1e6);
         let left = (0..PACKETS).filter(|_| draws.random::<f64>() >= drop);
         let output = left.count() as f64 * k / f64::from(PACKETS);
-        f.between(
-            &format!("at {k} B_i, output by B_i"),
-            &one(output),
-            [0.98, 1.02],
-        );
+        check!(f, "at {k} B_i, output by B_i": between(output, [0.98, 1.02]));
     }
     let law = table_1();
-    let product = |queue| 4.0 * (1.0 - law.by_buffer(queue) * by_rate(1e6, 4e6));
+    let product = |queue| shown(4.0 * (1.0 - law.by_buffer(queue) * by_rate(1e6, 4e6)));
     f.remark(format!(
-        "the product of equation 9 drops less: at 4 B_i, {} B_i pass where 50 messages wait, {} B_i where 75 do",
-        shown(product(50)),
-        shown(product(75))
+        "the product of equation 9 drops less: at 4 B_i, {} B_i pass where 50 messages wait, {} B_i \
+         where 75 do",
+        product(50),
+        product(75)
     ));
 }
 
@@ -212,69 +310,13 @@ fn stays(_: &Measured, f: &mut Findings) {
         wrong += u32::from(!right);
         share = next;
     }
-    f.is(
-        format!("{outside} of {STEPS} steps leave [1/2, 1]"),
-        outside == 0,
-    );
-    f.is(
-        format!("{wrong} steps go in the wrong direction"),
-        wrong == 0,
-    );
-}
-
-fn smaller_delta(m: &Measured, f: &mut Findings) {
-    // Figure 17 at x = 50, by delta.
-    let at = |delta| At::new("forces-flow-control/delta", "on, x 50").and("delta", delta);
-    let deltas = [
-        (0.0, at("0")),
-        (0.001, at("0.001")),
-        (0.01, at("0.01")),
-        (0.05, at("0.05")),
-    ];
-    let name = |delta: f64| format!("{} %", 100.0 * delta);
-    let level = deltas.each_ref().map(|(delta, _)| two_quiet(*delta));
-    // The value is computed, not measured, so any rise counts, however small.
-    f.is(
-        format!("B_e, Mbit/s, by delta, rises: {level:.2?}"),
-        level.is_sorted_by(|a, b| a < b),
-    );
-    let full = deltas.each_ref().map(|(delta, at)| {
-        let full = m.window(at).map(|window| {
-            m.curve(at, "queue_packets.ce", window, |packets| {
-                let full = packets.iter().filter(|n| **n >= 99.0).count();
-                Some(full as f64 / packets.len() as f64)
-            })
-        });
-        (name(*delta), full.unwrap_or_default())
-    });
-    f.rises(
-        "share of time with a full queue at the CE's link, by delta,",
-        &full,
-    );
-}
-
-fn some_burst(m: &Measured, f: &mut Findings) {
-    let at = At::new("forces-flow-control/fig17", "on, x 50");
-    for fe in 1..=3 {
-        let goodput = m.samples(&at, &format!("goodput_mbps.redirect{fe}"));
-        let rate = goodput.map(|goodput| goodput / UDP);
-        let what = format!("busy FE{fe}, Mbit/s of redirect messages");
-        f.above(&what, &rate, 15.0);
-        f.at_most(&what, &rate, 21.92 * 1.05);
-    }
-    let seconds = m.window(&at).map_or(f64::NAN, |[from, until]| until - from);
-    let frames = (1..=5).map(|fe| {
-        let packets = m.samples(&at, &format!("packets_sent.uplink{fe}"));
-        packets.map(|packets| packets * FRAME_BITS / seconds / 1e6)
-    });
-    let all = frames.reduce(|a, b| a.with(&b, |a, b| a + b));
-    let all = all.unwrap_or_default();
-    f.at_most("all FEs send to the CE's link, Mbit/s", &all, 101.5);
+    check!(f, "{outside} of {STEPS} steps leave [1/2, 1]": is(outside == 0));
+    check!(f, "{wrong} steps go in the wrong direction": is(wrong == 0));
 }
 
 /// Five FEs; the fifth answers until 1 s and again from 2 s on. Measures the time until the controller has sent the new
 /// rates to all others.
-fn anew(f: &mut Findings) {
+fn anew(_: &Measured, f: &mut Findings) {
     let none: [(&str, &Scalar); 0] = [];
     let Ok(spec) = Spec::check("flow_control", &[5], none) else {
         return;
@@ -294,8 +336,11 @@ fn anew(f: &mut Findings) {
         let took = (event..until).step_by(40).find(|now| {
             let orders = step(controller.as_mut(), *now);
             let is = |order: &Order, parameter: &str, wanted: f64| {
-                let right = |rate: &Setting| matches!(rate, Setting::Rate(r) if (r.as_bps() as f64 - wanted).abs() < 1.0);
-                order.parameter == parameter && right(&order.value)
+                let right = match order.value {
+                    Setting::Rate(rate) => (rate.as_bps() as f64 - wanted).abs() < 1.0,
+                    _ => false,
+                };
+                order.parameter == parameter && right
             };
             let ordered = |fe: usize, parameter: &str, wanted: f64| {
                 let queue = uplink(fe);
@@ -310,11 +355,7 @@ fn anew(f: &mut Findings) {
             shown(more / 1e6)
         );
         match took {
-            Some(now) => f.at_most(
-                &format!("{what}, after s"),
-                &one((now - event) as f64 / 1e3),
-                1.0,
-            ),
+            Some(now) => f.at_most(&format!("{what}, after s"), (now - event) as f64 / 1e3, 1.0),
             None => f.is(format!("{what}: not within 1 s"), false),
         }
     }

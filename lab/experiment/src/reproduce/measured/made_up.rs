@@ -1,0 +1,85 @@
+//! Made-up measurements, for tests: every point of the scenarios and other measurements that a result names, with a
+//! value for each known metric and curve.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::{Measured, Measurement, machine, points, without_scenario};
+use crate::options::Habitat;
+use crate::reproduce::Options;
+use crate::reproduce::recipe::Recipe;
+use crate::results::{Curve, OneRun, PointResult};
+use crate::scenario::Reading;
+
+/// Makes measurements for a result as read, and for the paper as printed.
+pub(in crate::reproduce) fn made_up(
+    recipe: &'static Recipe,
+    metrics: &BTreeSet<String>,
+    curves: &BTreeSet<String>,
+) -> Measured {
+    let result = |variant: Option<String>, set: Map<String, Value>| PointResult {
+        variant,
+        set,
+        runs: vec![run(metrics, curves)],
+        ..PointResult::default()
+    };
+    let of = |reading| {
+        let names = recipe.scenarios.iter().chain(recipe.readings).copied();
+        let scenarios = names.map(|name| {
+            let points = points(name, reading, &Options::default(), Habitat::Sim).unwrap();
+            let one = |point: crate::scenario::Point| Measurement {
+                result: Arc::new(result(point.variant.clone(), point.set.clone())),
+                variant: point.variant,
+                set: point.set,
+                scenario: Some(point.scenario),
+            };
+            (name, points.into_iter().map(one).collect())
+        });
+        Measured {
+            scenarios: scenarios.collect(),
+            ..Measured::default()
+        }
+    };
+    let mut measured = of(Reading::Calibrated);
+    measured.columns = vec![(Reading::Printed, of(Reading::Printed))];
+    for name in recipe.loads {
+        let points = machine::load(name).unwrap().points().into_iter();
+        let points = points.map(|point| result(Some(point.form.to_string()), point.place()));
+        measured
+            .scenarios
+            .insert(name, without_scenario(points.collect()));
+    }
+    for name in recipe.benches {
+        let points = machine::bench(name).unwrap().points().into_iter();
+        let points = points.map(|(variant, set)| result(Some(variant.to_owned()), set));
+        measured
+            .scenarios
+            .insert(name, without_scenario(points.collect()));
+    }
+    measured
+}
+
+fn run(metrics: &BTreeSet<String>, curves: &BTreeSet<String>) -> OneRun {
+    let values = metrics.iter().zip(1..);
+    let curve = Curve {
+        step_s: 1.0,
+        values: vec![1.0; 1000],
+    };
+    OneRun {
+        seed: 1,
+        metrics: values
+            .map(|(name, n)| (name.clone(), f64::from(n)))
+            .collect(),
+        series: curves
+            .iter()
+            .map(|name| (name.clone(), curve.clone()))
+            .collect(),
+        distributions: BTreeMap::new(),
+        routers: Map::new(),
+        flows: Vec::new(),
+        notes: Vec::new(),
+        captures: Vec::new(),
+    }
+}
