@@ -62,7 +62,7 @@ fn by_reading(m: &Measured, router: &str, readings: &[&str], metric: &str) -> Se
     series!(for reading in readings, "{reading}": of(reading).metric(metric))
 }
 
-/// What the hub carries, in Mbit/s.
+/// Readings of the hub, by the Mbit/s that it carries.
 const HUBS: [&str; 6] = names![
     "hub at 90" "hub at 92" "as read" "hub at 96" "hub at 98" "hub at 100"
 ];

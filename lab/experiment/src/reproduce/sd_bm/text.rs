@@ -1,4 +1,4 @@
-//! What the text claims without a table or figure.
+//! Claims of the text without a table or figure.
 
 use super::{DELAY, INGRESSES, LOSS, goodput, loaded, peak, tables};
 use crate::reproduce::query::{Point, Quantity, pairs};
