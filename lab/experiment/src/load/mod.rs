@@ -6,7 +6,7 @@
 //!                 <-- answers ---
 //! ```
 //!
-//! - [`plan`]: the measurements, as a paper's file describes them
+//! - [`plan`]: the measurements and their points
 //! - [`run`](mod@run): starts the processes of a point, and computes its metrics
 //! - [`cetml`], [`fetml`]: the two sides, `weir traffic load cetml` and `weir traffic load fetml`
 //! - [`ce`], [`fe`]: both sides with associations and heartbeats, over all transports; [`sessions`]: their common parts

@@ -1,4 +1,4 @@
-//! What a claim, a line of a table or a picture asks of the measurements.
+//! The queries of claims, tables and pictures: metrics and curves at points.
 //!
 //! ```text
 //!   m.at("lru-fq/table1", "fifo").and("flows", 3).metric("tcp_share_ratio")       one value for each seed

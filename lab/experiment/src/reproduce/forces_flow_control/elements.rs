@@ -111,7 +111,7 @@ pub(super) fn fig15(r: &mut Recipe) {
 
 const FRAME_BITS: f64 = 8000.0;
 
-/// What each of three FEs is offered, in Mbit/s.
+/// The load of each of three FEs, in Mbit/s.
 const OFFERED: [u32; 10] = [5, 10, 15, 20, 25, 30, 35, 40, 45, 50];
 
 /// Five FEs: delivered by offered load of a kind of messages, with flow control on or off.

@@ -49,6 +49,10 @@ pub(super) fn text(r: &mut Recipe) {
         show!(f, m, "before 3 s": share([1.0, 3.0]));
         show!(f, m, "in the half second after it": share([3.0, 3.5]));
     });
+    transport(r);
+}
+
+fn transport(r: &mut Recipe) {
     let text = "Joining small packets into large ones raises the forwarding rate";
     claim(r, "text.4", text).measured(|m, f| {
         let [joined, single] = [1024, 64].map(|bytes| {

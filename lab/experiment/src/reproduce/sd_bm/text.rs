@@ -1,4 +1,4 @@
-//! What the text claims without a table or figure.
+//! Claims of the text without a table or figure.
 
 use super::{DELAY, INGRESSES, LOSS, goodput, loaded, peak, tables};
 use crate::reproduce::query::{Point, Quantity, pairs};
@@ -113,6 +113,10 @@ pub(super) fn text(r: &mut Recipe) {
         show!(f, m, "egress-driven": for load in [1.8, 2.0], "load {load:.1}":
             peak(load, "egress-driven 50"));
     });
+    other_laws(r);
+}
+
+fn other_laws(r: &mut Recipe) {
     let text = "Another control law with refill can do better (not shown)";
     claim(r, "text.5", text).measured(|m, f| {
         let theirs = Outcome::of(&tables(m, "RS-RED", 50));

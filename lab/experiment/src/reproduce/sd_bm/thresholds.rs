@@ -102,7 +102,7 @@ pub(super) fn table2(r: &mut Recipe) {
     fn red(m: &Measured) -> Samples {
         tables(m, "RED", 100).metric(DELAY)
     }
-    /// What a scheme adds to RED's delay.
+    /// The delay that a scheme adds to RED's.
     fn added(m: &Measured, scheme: &str, l: u32) -> Samples {
         tables(m, scheme, l).metric(DELAY) - red(m)
     }
