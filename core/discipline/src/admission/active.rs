@@ -77,7 +77,7 @@ impl<S> ActiveFlows<S> {
     /// Ensures room for `limit` packets in total.
     pub(crate) fn reserve(&mut self, limit: usize) {
         self.flows.reserve(limit);
-        self.own.set_limit(limit);
+        self.own.reserve(limit);
         self.own.reserve_bins(limit);
         let more = limit.saturating_sub(self.priority.len());
         self.priority.reserve(more);

@@ -146,7 +146,8 @@ impl ByWeight {
 
 /// Whether there is room for a packet in this class and in total.
 fn room(queues: &Queues<Params>, class: usize) -> bool {
-    queues.bins.tally(class).packets < queues.params.limit as u64 && !queues.bins.is_full()
+    queues.bins.tally(class).packets < queues.params.limit as u64
+        && !queues.bins.is_full(ByWeight::layout(&queues.params).limit)
 }
 
 impl Sharing for ByWeight {

@@ -116,7 +116,7 @@ pub(crate) trait Sharing: Sized + Send + 'static {
 
     /// Whether any packet would be queued.
     fn has_room(queues: &Queues<Self::Params>) -> bool {
-        !queues.bins.is_full()
+        !queues.bins.is_full(Self::layout(&queues.params).limit)
     }
 
     /// When `on_timeout` should be called.
@@ -201,7 +201,7 @@ impl<S: Sharing> Configured for FairQueue<S> {
             self.queues.bins.renew(bins, order);
             self.sharing.renew(bins);
         }
-        self.queues.bins.set_limit(limit);
+        self.queues.bins.reserve(limit);
         self.sharing.change(&self.queues.params, &params, now);
         self.queues.params = params;
     }
@@ -219,7 +219,7 @@ impl<S: Sharing> Discipline for FairQueue<S> {
         sharing.enter(queues, cx, &packet, bin);
         let alone = queues.bins.is_empty(bin);
         queues.bins.push(bin, packet);
-        if !queues.bins.is_over() {
+        if queues.bins.held().packets <= S::layout(&queues.params).limit as u64 {
             return Admission::Queued;
         }
         match self.make_room(cx) {

@@ -259,7 +259,7 @@ impl Sharing for Salted {
         // The queue of a packet is not known in advance, so no queue may be at its depth.
         let longest = queues.bins.longest();
         let deepest = longest.map_or(0, |bin| queues.bins.tally(bin).packets);
-        !queues.bins.is_full() && deepest < queues.params.depth
+        !queues.bins.is_full(queues.params.limit) && deepest < queues.params.depth
     }
 
     fn timeout(&self, queues: &Queues<Params>) -> Option<Instant> {

@@ -67,7 +67,6 @@ pub(crate) struct Bins {
     measure: Measure,
     aside: Chain,
     held: Tally,
-    limit: usize,
 }
 
 impl Bins {
@@ -84,7 +83,6 @@ impl Bins {
             measure,
             aside: Chain::EMPTY,
             held: Tally::ZERO,
-            limit,
         }
     }
 
@@ -148,16 +146,10 @@ impl Bins {
         self.held
     }
 
-    /// Whether one packet more would exceed the limit.
+    /// Whether one packet more would exceed `limit`.
     #[inline]
-    pub(crate) fn is_full(&self) -> bool {
-        self.held.packets >= self.limit as u64
-    }
-
-    /// Whether more packets are held than the limit.
-    #[inline]
-    pub(crate) fn is_over(&self) -> bool {
-        self.held.packets > self.limit as u64
+    pub(crate) fn is_full(&self, limit: usize) -> bool {
+        self.held.packets >= limit as u64
     }
 
     /// The packet at the head of a bin.
@@ -205,8 +197,7 @@ impl Bins {
     }
 
     /// Ensures room for `limit` packets in total.
-    pub(crate) fn set_limit(&mut self, limit: usize) {
-        self.limit = limit;
+    pub(crate) fn reserve(&mut self, limit: usize) {
         self.slab.reserve(limit + 1);
     }
 
@@ -223,7 +214,7 @@ impl Bins {
         let mut new = Self::new(bins, 0, self.measure);
         std::mem::swap(&mut new.slab, &mut self.slab);
         std::mem::swap(&mut new.aside, &mut self.aside);
-        (new.held, new.limit) = (self.held, self.limit);
+        new.held = self.held;
         for packet in order {
             new.held.count(packet.bytes());
             new.slab.push(&mut new.aside, packet);

@@ -50,7 +50,7 @@ use side_list::{Aside, SideList};
 use waiting::Waiting;
 
 pub use manual::MANUAL;
-pub use params::Params;
+pub use params::{Counted, Params};
 
 /// Time between two slices of a long removal.
 const SLICE_GAP: Span = Span::from_millis(1);
@@ -217,8 +217,8 @@ impl Fan {
         let event = Event::NewFlow {
             due: since.is_some_and(|since| now.since(since) > self.params.interval),
             elastic: match self.params.ramaf {
-                "listed" => self.list.len() as u64,
-                _ => self.list.elastics() as u64,
+                Counted::Listed => self.list.len() as u64,
+                Counted::Elastic => self.list.elastics() as u64,
             },
         };
         let action = self.mechanism.on(event, now, &self.rules);

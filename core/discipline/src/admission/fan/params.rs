@@ -8,7 +8,7 @@ use super::mechanism::{self, Rules};
 use crate::admission::scheduler::MTU;
 use crate::admission::{afan, pdrr, pfq};
 use crate::aqm::red::WEIGHT;
-use crate::params::{Parameters, params};
+use crate::params::{Parameters, params, words};
 use crate::parts::bins::QUANTUM;
 use crate::parts::chance::Chance;
 use crate::parts::link_rate::{LinkRate, RATE};
@@ -16,6 +16,16 @@ use crate::parts::link_rate::{LinkRate, RATE};
 const DAY: Span = Span::from_secs(86_400);
 const HOUR: Span = Span::from_secs(3600);
 const AFAN: &[Parameter] = afan::Params::TABLE;
+
+words! {
+    /// The flows on the list that RAMAF counts.
+    pub enum Counted {
+        /// Elastic flows.
+        Elastic = "elastic",
+        /// All flows.
+        Listed = "listed",
+    }
+}
 
 params! {
     /// Parameters.
@@ -80,7 +90,7 @@ params! {
         /// The parameters of PDRR.
         pub pdrr: pdrr::Params => [QUANTUM.id(24)],
         /// The flows on the list that RAMAF counts.
-        pub ramaf: &'static str = Parameter::new("ramaf", Kind::Word(&["elastic", "listed"]), "elastic",
+        pub ramaf: Counted = Parameter::new("ramaf", Kind::Word(Counted::WORDS), "elastic",
             "flows that equation 8 of `ramaf` counts: the elastic flows, or all flows on the list").id(25),
     }
 }

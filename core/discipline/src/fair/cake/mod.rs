@@ -265,7 +265,7 @@ impl Cake {
     }
 
     fn is_over(&self) -> bool {
-        self.bins.is_over() || self.memory > self.memory_max
+        self.bins.held().packets > self.params.limit as u64 || self.memory > self.memory_max
     }
 
     /// Derives all values that depend on the parameters and the rate.
@@ -308,7 +308,7 @@ impl Configured for Cake {
             self.turns = Turns::new(params.isolation, Params::quantum(self.rate));
             self.stats.unresponsive = 0;
         }
-        self.bins.set_limit(params.limit);
+        self.bins.reserve(params.limit);
         self.params = params;
         self.tune();
     }
@@ -356,7 +356,7 @@ impl Discipline for Cake {
 
     fn has_room(&self, _class: Class) -> bool {
         let largest = footprint(u64::from(u16::MAX));
-        !self.bins.is_full() && self.memory + largest <= self.memory_max
+        !self.bins.is_full(self.params.limit) && self.memory + largest <= self.memory_max
     }
 
     fn backlog(&self) -> Tally {
