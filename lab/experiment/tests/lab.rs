@@ -15,8 +15,8 @@ use std::time::Duration;
 use libtest_mimic::{Arguments, Failed, Trial};
 use support::{SMALL, ScenarioFile, eventually, lab, me, result_of, run};
 use weir_experiment::RunOptions;
-use weir_experiment::load::plan::Load;
-use weir_experiment::load::run::Runner;
+use weir_experiment::load::Runner;
+use weir_forces_load::plan::Load;
 use weir_live::namespace::{Namespace, Signal, signal};
 
 fn main() -> ExitCode {

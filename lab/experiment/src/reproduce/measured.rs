@@ -12,19 +12,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use weir_base::statistics::mean;
 
 use super::Options;
 use super::recipe::{At, LabRun};
 use super::verdict::Samples;
+use crate::cpu::OTHERS;
 use crate::error::Error;
-use crate::load::run::OTHERS;
 use crate::measure::goodput_curve;
 use crate::options::{Habitat, RunOptions};
 use crate::results::{OneRun, PointResult};
 use crate::scenario::{
     self, Choices, Override, Point, Reading, Scenario, ScenarioError, Traffic, TrafficKind,
 };
-use crate::statistics::mean;
 pub(super) use machine::add_of_machine;
 use running::{in_simulation, in_the_lab};
 
@@ -454,7 +454,7 @@ fn points(
 pub(super) fn points_at(at: &At) -> usize {
     if let Some(load) = machine::load(&at.scenario) {
         let points = load.points().into_iter();
-        let fits = |point: &crate::load::plan::Point| {
+        let fits = |point: &weir_forces_load::plan::Point| {
             is_at(Some(&point.form.to_string()), &point.place(), at)
         };
         return points.filter(fits).count();

@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
+use weir_base::statistics::{mean, percentile, slope};
 
 use super::formula::{Formula, Function, Source, Term};
 use super::measured::{Measured, Window, shown};
 use super::recipe::At;
 use super::verdict::Samples;
-use crate::statistics::{mean, percentile, slope};
 
 /// Names and their values.
 pub(super) type Row = BTreeMap<String, Value>;

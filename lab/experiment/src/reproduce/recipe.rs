@@ -9,6 +9,7 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde_json::Value;
+use weir_forces_load::plan::Load;
 
 use super::bench::Bench;
 use super::condition::{Condition, Shown};
@@ -16,7 +17,6 @@ use super::figure::Figure;
 use super::measured::Measured;
 use super::quantity::{Quantity, Row};
 use super::verdict::Findings;
-use crate::load::plan::Load;
 use crate::options::Habitat;
 use crate::scenario::Reading;
 

@@ -1,10 +1,11 @@
 //! Figures 1 and 8: the queues of the ingress devices while another curve is high.
 
+use weir_base::statistics::{mean, percentile};
+
 use super::{INGRESSES, TABLES};
 use crate::reproduce::measured::Measured;
 use crate::reproduce::recipe::{At, Checks};
 use crate::reproduce::verdict::{Findings, Samples};
-use crate::statistics::{mean, percentile};
 
 pub(super) const CHECKS: &Checks = &[
     ("fig1.1", empty_at_the_top),

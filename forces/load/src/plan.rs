@@ -23,7 +23,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use weir_base::Span;
 
-use super::message::EVENT_BYTES_MIN;
+use crate::message::EVENT_BYTES_MIN;
 
 /// Maximum number of FEs of a load test.
 pub const FES_MAX: u32 = 1024;
@@ -185,7 +185,7 @@ impl Load {
 
 impl Point {
     /// Shortens the run of the point to a preview, which is not a result.
-    pub(super) fn preview(&mut self) {
+    pub fn preview(&mut self) {
         self.duration = Span::from_nanos(self.duration.as_nanos() / 2).min(PREVIEW_MAX);
     }
 
@@ -203,7 +203,7 @@ impl Point {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::*;
 
     const TEXT: &str = r#"
         name = "p/r"
