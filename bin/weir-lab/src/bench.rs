@@ -9,8 +9,9 @@ use weir_benches::{
     classifier, discipline, encapsulation, flow_cache, forwarding, headers, live, lookup, overload,
     pacing, simulator,
 };
-use weir_experiment::load::associations::{self, Bench};
+use weir_experiment::load;
 use weir_forces_live::tml::Transport;
+use weir_forces_load::associations::{Bench, Row};
 
 /// The measurements.
 #[derive(Debug, clap::Subcommand)]
@@ -145,7 +146,7 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
                 round_trips: ROUND_TRIPS,
                 transports: transports.clone(),
             };
-            let rows = associations::bench(&options).map_err(|e| Failure::Run(e.to_string()))?;
+            let rows = load::bench(&options).map_err(|e| Failure::Run(e.to_string()))?;
             if json {
                 print_json(&rows)
             } else {
@@ -264,7 +265,7 @@ fn transport(word: &str) -> Result<Transport, String> {
     Transport::from_word(word).ok_or_else(known)
 }
 
-fn forces_table(rows: &[associations::Row]) -> String {
+fn forces_table(rows: &[Row]) -> String {
     let mut table = Table::new(&[
         Left("TRANSPORT"),
         Right("FES"),

@@ -11,6 +11,7 @@
 //! - [`framing`]: the bytes that a frame occupies on a link: Ethernet, ATM cells, DOCSIS
 //! - [`early`]: the probability of an early drop, for queues and for controllers
 //! - [`random`]: named random streams, so that each user of randomness replays independently
+//! - [`statistics`]: means, deviations, percentiles, slopes, fairness
 //! - [`tally`]: packets and bytes, counted together
 //! - [`text`]: text wrapped to a width
 //! - [`throughput`]: a count of packets or messages, and their rate
@@ -31,6 +32,7 @@ pub mod pace;
 pub mod random;
 pub mod setting;
 pub mod spacing;
+pub mod statistics;
 pub mod tally;
 pub mod text;
 pub mod throughput;

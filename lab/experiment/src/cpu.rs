@@ -2,6 +2,10 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::thread;
+use std::time::Instant;
+
+use crate::results::Metrics;
 
 /// The processor time that this process and its ended children have used, in seconds.
 pub(crate) fn cpu_seconds() -> f64 {
@@ -69,6 +73,34 @@ impl Others {
             "most by `{name}`: {:.1}; hypervisor steal: {host:.1}",
             seconds / length
         )
+    }
+}
+
+/// The share of the machine's processors that other programs, and the host of a virtual machine, used during a test.
+/// (The run-queue delay of the tested threads would not do: most of it is caused by their own test.)
+pub(crate) const OTHERS: &str = "others_ratio";
+/// A measurement is disturbed if others use more than this share of the processors.
+pub(crate) const BUSY_MAX: f64 = 0.05;
+/// Maximum number of attempts at a measurement that others disturb; the last one counts, and its metrics include the
+/// share.
+const ATTEMPTS: u32 = 3;
+
+/// Repeats a measurement if others used the processors.
+pub(crate) fn undisturbed<E>(
+    mut measure: impl FnMut() -> Result<Metrics, E>,
+) -> Result<Metrics, E> {
+    let processors = thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
+    let mut attempt = 1;
+    loop {
+        let (before, began) = (Others::now(), Instant::now());
+        let mut metrics = measure()?;
+        let length = began.elapsed().as_secs_f64();
+        let others = Others::now().processors_of_programs(&before, length) / processors;
+        if others <= BUSY_MAX || attempt == ATTEMPTS {
+            metrics.insert(OTHERS.to_owned(), others);
+            return Ok(metrics);
+        }
+        attempt += 1;
     }
 }
 

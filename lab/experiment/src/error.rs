@@ -35,6 +35,9 @@ pub enum Error {
         /// The program's standard error.
         output: String,
     },
+    /// A load test failed.
+    #[error(transparent)]
+    Load(#[from] weir_forces_load::Error),
     /// A system call failed.
     #[error("{doing}: {source}")]
     Io {

@@ -13,7 +13,7 @@
 //! - `simulation`: the same network in virtual time
 //! - [`reported`], [`measure`](mod@measure), [`statistics`], [`results`]: from counts to numbers
 //! - [`metrics`]: the meaning of each number
-//! - [`load`]: the load test of the transports between control and forwarding elements
+//! - [`load`](mod@load): load tests of the transports between control and forwarding elements, as points
 //! - [`scale`]: paths, LIDs and headers of FPF on an Internet of domains
 //! - `attack`: the effect of an attack on honest traffic
 //! - [`agreement`]: compares both habitats
@@ -57,7 +57,7 @@
 //! that does not exist (`measured`) makes its claim *missing*, never *not run*.
 //!
 //! **Load tests and measurements in memory** name their points like scenarios, and run only when results need them.
-//! Load tests of the transports (`lab/experiment/src/load`, `LOADS` of a paper) run a CE and FEs as
+//! Load tests of the transports (`forces/load`, `LOADS` of a paper) run a CE and FEs as
 //! processes. Measurements in memory (`lab/experiment/src/reproduce/bench`) are the throughput of planes,
 //! and the paths between all domains of an Internet (`lab/experiment/src/scale`).
 

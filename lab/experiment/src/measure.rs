@@ -10,11 +10,12 @@
 
 use std::collections::BTreeMap;
 
+use weir_base::statistics::{deviation, jain, mean, percentile};
+
 use crate::attack;
 use crate::reported::{Fetch, Flow, Outcome, Reported, Sent, Transfer, mbps};
 use crate::results::{Curve, Distribution};
 use crate::scenario::{Kind, Scenario, Traffic};
-use crate::statistics::{deviation, jain, mean, percentile};
 
 /// The metrics and curves of a run; `reported` has one entry for each traffic of the scenario.
 pub fn measure(

@@ -16,8 +16,8 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use support::{SMALL, ScenarioFile, eventually, lab, me, result_of, run};
 use weir_base::Span;
 use weir_experiment::RunOptions;
-use weir_experiment::load::plan::{Form, Load, Measures};
-use weir_experiment::load::run::Runner;
+use weir_experiment::load::Runner;
+use weir_forces_load::plan::{Form, Load, Measures};
 use weir_live::namespace::{Namespace, Signal, signal};
 
 fn main() -> ExitCode {

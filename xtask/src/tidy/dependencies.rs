@@ -37,6 +37,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("forces/fe", OF_ELEMENTS),
     ("forces/ce", OF_ELEMENTS),
     ("forces/live", &["core", "router", "forces"]),
+    ("forces/load", &["core", "router/live", "forces"]),
     ("lab/sim", &["core"]),
     ("lab/bench", &["core", "router/live", "lab/sim"]),
     ("lab", &["core", "router", "fpf", "forces", "lab"]),

@@ -19,7 +19,12 @@ const IMPURE: &[&str] = &[
 const PURE: &[&str] = &["core", "router", "fpf", "forces"];
 
 /// The crates of these folders that may touch the machine.
-const HABITATS: &[&str] = &["router/live/", "router/northbound/", "forces/live/"];
+const HABITATS: &[&str] = &[
+    "router/live/",
+    "router/northbound/",
+    "forces/live/",
+    "forces/load/",
+];
 
 /// Markers of unfinished work.
 const LEFTOVERS: &[&str] = &["FIXME", "TODO", "XXX", "dbg!("];

@@ -1,8 +1,9 @@
 //! The figures of a comparison of disciplines, each read from the metrics of one run: the only definitions of the
 //! columns of `weir compare`, `docs/comparison.md`, `docs/attacks.md` and `docs/everyday.md`.
 
+use weir_base::statistics;
+
 use super::load::{Metrics, Read, SMALL_LOST, SMALL_P50, SMALL_P99};
-use crate::statistics;
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug)]

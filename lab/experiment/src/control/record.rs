@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use weir_base::Span;
+use weir_base::statistics::mean;
 use weir_controller::runner::Event;
 
 use super::Channel;
 use crate::results::Curve;
 use crate::scenario::Scenario;
-use crate::statistics::mean;
 
 /// The record of a controller.
 #[derive(Clone, Debug, Default)]

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 
 use tokio::task::JoinSet;
+use weir_base::statistics::mean;
 use weir_base::{Instant, Span};
 use weir_northbound::client::Client;
 
@@ -16,7 +17,6 @@ use super::window::RunWindow;
 use crate::error::Error;
 use crate::results::Curve;
 use crate::scenario::Scenario;
-use crate::statistics::mean;
 use crate::topology::{Topology, Watched};
 
 /// Maximum time for a router to answer; a step, if a step is shorter.

@@ -99,7 +99,7 @@ impl Subject {
             .filter_map(|r| r.distributions.get(&self.name));
         let mut values: Vec<f64> = distributions.filter_map(|d| d.at(share)).collect();
         values.sort_by(f64::total_cmp);
-        crate::statistics::percentile(&values, 0.5)
+        weir_base::statistics::percentile(&values, 0.5)
     }
 }
 

@@ -9,11 +9,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use weir_base::statistics::{mean, percentile};
+
 use super::metric::Metric;
 use super::plot::{Dot, Form, LINES_MAX, Line, Plot};
 use super::swept;
 use crate::results::{Curve, PointResult, RunResult};
-use crate::statistics::{mean, percentile};
 
 /// Maximum number of plots of one result.
 const PLOTS_MAX: usize = 200;

@@ -7,7 +7,7 @@ use super::bar::Bar;
 use super::measured::Measured;
 use super::recipe::{Claim, Paper};
 use super::verdict::{Findings, Verdict};
-use crate::load::run::BUSY_MAX;
+use crate::cpu::BUSY_MAX;
 use crate::options::Habitat;
 use crate::scenario::Reading;
 

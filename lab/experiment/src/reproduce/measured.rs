@@ -14,19 +14,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use weir_base::statistics::mean;
 
 use super::Options;
 use super::query::At;
 use super::verdict::Samples;
+use crate::cpu::OTHERS;
 use crate::error::Error;
-use crate::load::run::OTHERS;
 use crate::measure::goodput_curve;
 use crate::options::{Habitat, RunOptions};
 use crate::results::{OneRun, PointResult};
 use crate::scenario::{
     self, Choices, Override, Point, Reading, Scenario, ScenarioError, Traffic, TrafficKind,
 };
-use crate::statistics::mean;
 pub(super) use machine::add_of_machine;
 #[cfg(test)]
 use machine::without_scenario;

@@ -488,7 +488,7 @@ mod tests {
             assert!(!load.points().is_empty(), "{}", load.name);
             for point in load.points() {
                 assert!(
-                    (1..=crate::load::plan::FES_MAX).contains(&point.fes),
+                    (1..=weir_forces_load::plan::FES_MAX).contains(&point.fes),
                     "{point:?}"
                 );
                 assert!((64..=65_000).contains(&point.bytes), "{point:?}");

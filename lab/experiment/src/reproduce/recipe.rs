@@ -19,9 +19,9 @@ use super::decide::Kind;
 use super::figure::Figure;
 use super::measured::Measured;
 use super::verdict::{Findings, Samples};
-use crate::load::plan::Load;
 use crate::report::Line;
 use crate::scenario::Reading;
+use weir_forces_load::plan::Load;
 
 /// A paper.
 pub struct Paper {

@@ -11,10 +11,11 @@
 
 use std::collections::BTreeMap;
 
+use weir_base::statistics::jain;
+
 use super::build::World;
 use crate::results::Metrics;
 use crate::scenario::{Scenario, TrafficKind};
-use crate::statistics::jain;
 
 /// The bytes of a host in the window.
 #[derive(Clone, Copy, Debug, Default)]

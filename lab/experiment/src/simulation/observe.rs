@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
+use weir_base::statistics::{mean, percentile};
 use weir_base::{Instant, Span};
 use weir_sim::PortId;
 use weir_sim::identification::Quality;
@@ -15,7 +16,6 @@ use crate::lines::mean_mbps;
 use crate::reported::{Fetch, Flow, Outcome, Reported, Sent, Series, Transfer, mbps};
 use crate::results::{Curve, Distribution, FlowRow, Metrics};
 use crate::scenario::{Kind, Scenario};
-use crate::statistics::{mean, percentile};
 
 fn seconds(at: Instant) -> f64 {
     at.since(Instant::ZERO).as_secs_f64()

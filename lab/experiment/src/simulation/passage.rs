@@ -11,6 +11,7 @@
 //! - `run_after_flows`: flows on the list one second after the beginning of each run in the window, when the run has
 //!   cleaned up or restored; without runs, the mean over time
 
+use weir_base::statistics::mean;
 use weir_base::{Instant, Span};
 use weir_sim::meter::{Flow, Watch};
 use weir_sim::passage::{Passage, SENDING_STEP};
@@ -19,7 +20,6 @@ use super::build::World;
 use crate::reported::mbps;
 use crate::results::Metrics;
 use crate::scenario::{Kind, Scenario};
-use crate::statistics::mean;
 
 /// Time after the start of a mechanism's run within which the flows that it accepts have passed: half an interval of
 /// the fair rate and a sampling interval.

@@ -24,7 +24,6 @@ use weir_base::pace::{Load, OnOff, Pace};
 use weir_base::{Instant, Offered, Spacing, Span, Times};
 use weir_live::clock;
 
-use crate::load;
 pub use crate::reported::{Fetch, Flow, Line, Outcome, Sent, Series, Transfer};
 pub use chance::Chance;
 
@@ -45,7 +44,7 @@ pub enum Command {
     Web(web::Command),
     /// The two sides of the load test of the transport between the CE and FEs.
     #[command(subcommand)]
-    Load(load::Command),
+    Load(weir_forces_load::Command),
 }
 
 /// Runs a tool to its end.
@@ -56,10 +55,7 @@ pub fn run(command: &Command) -> io::Result<()> {
         Command::Udp(options) => udp::run(options),
         Command::Web(web::Command::Serve(options)) => web::serve::run(options),
         Command::Web(web::Command::Fetch(options)) => web::fetch::run(options),
-        Command::Load(load::Command::Cetml(options)) => load::cetml::run(options),
-        Command::Load(load::Command::Fetml(options)) => load::fetml::run(options),
-        Command::Load(load::Command::Ce(options)) => load::ce::run(options),
-        Command::Load(load::Command::Fe(options)) => load::fe::run(options),
+        Command::Load(command) => weir_forces_load::run(command),
     }
 }
 

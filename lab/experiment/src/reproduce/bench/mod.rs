@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering;
 use serde_json::{Map, Value};
 
 use super::Options;
+use crate::cpu::undisturbed;
 use crate::error::Error;
-use crate::load::run::undisturbed;
 use crate::namespaces;
 use crate::options::RunOptions;
 use crate::progress::Progress;

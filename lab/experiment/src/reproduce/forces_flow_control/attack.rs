@@ -6,7 +6,7 @@ use crate::reproduce::measured::{Measured, Window};
 use crate::reproduce::query::{Series, pairs, series};
 use crate::reproduce::recipe::{Recipe, claim, names};
 use crate::reproduce::verdict::{Findings, Samples, check, show};
-use crate::statistics::{mean, slope};
+use weir_base::statistics::{mean, slope};
 
 const DISCIPLINES: [&str; 3] = ["dppbrb", "drr", "drop-tail"];
 

@@ -3,7 +3,7 @@
 use super::{UDP, at};
 use crate::reproduce::recipe::{Recipe, claim};
 use crate::reproduce::verdict::{check, show};
-use crate::statistics::mean;
+use weir_base::statistics::mean;
 
 pub(super) fn text(r: &mut Recipe) {
     r.title = "What the text claims without a figure";

@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use weir_forces_load::plan::Load;
+
 use super::{Measured, Measurement};
 use crate::error::Error;
-use crate::load::plan::Load;
-use crate::load::run::Runner;
+use crate::load::Runner;
 use crate::options::{Habitat, RunOptions};
 use crate::reproduce::bench::Measures;
 use crate::reproduce::recipe::Recipe;
@@ -47,7 +48,7 @@ pub(in crate::reproduce) fn add_of_machine(
             measured.scenarios.insert(name, without_scenario(points));
         }
     }
-    measured.tests += runner.tests;
+    measured.tests += runner.tests();
     let benches = recipes.iter().flat_map(|recipe| recipe.benches);
     for name in benches.collect::<BTreeSet<_>>() {
         if let Some(measures) = bench(name) {

@@ -17,13 +17,13 @@ use super::measured::Measured;
 use super::query::{Point, Series, series};
 use super::recipe::{Paper, results};
 use super::verdict::Samples;
-use crate::statistics::percentile;
 use arithmetic::{fig5, table1};
 use location::location;
 use queues::{fig1, fig8};
 use sizes::{fig7, fig9};
 use text::text;
 use thresholds::{table2, table3};
+use weir_base::statistics::percentile;
 
 pub(super) fn paper() -> Paper {
     Paper {

@@ -6,7 +6,7 @@ use crate::reproduce::measured::Measured;
 use crate::reproduce::query::{pairs, series};
 use crate::reproduce::recipe::{Recipe, claim};
 use crate::reproduce::verdict::{Findings, Samples, check};
-use crate::statistics::mean;
+use weir_base::statistics::mean;
 
 fn queue(name: &str) -> String {
     format!("queue_packets.{name}")

@@ -16,7 +16,7 @@ use weir_protocol::wire::{
 };
 
 /// The CE's ID.
-pub(super) const CE: Id = Id(0x4000_0001);
+pub(crate) const CE: Id = Id(0x4000_0001);
 /// Bytes of an event with an empty value; the event's number needs four more.
 const EMPTY: usize = 60;
 /// A private LFB class, like that of a weir FE's reports.
@@ -26,30 +26,30 @@ const INSTANCE: u32 = 1;
 const PATH: [u32; 2] = [60, 1];
 
 /// An event with this number; its length is rounded to whole 32-bit words.
-pub(super) fn event(fe: Id, number: u32, bytes: u32) -> Result<Vec<u8>, WireError> {
+pub(crate) fn event(fe: Id, number: u32, bytes: u32) -> Result<Vec<u8>, WireError> {
     let body = report(&number.to_be_bytes(), bytes)?;
     Ok(message([fe, CE], Execution::Unset, Body::EventNotification(body))?.to_bytes())
 }
 
 /// The body of an event whose value begins with `head`, for a message of this length.
-pub(super) fn report(head: &[u8], bytes: u32) -> Result<EventNotification, WireError> {
+pub(crate) fn report(head: &[u8], bytes: u32) -> Result<EventNotification, WireError> {
     let mut value = head.to_vec();
     value.resize((bytes as usize).saturating_sub(EMPTY).max(head.len()), 0);
     EventNotification::new(vec![selected(OperationKind::Report, value)?])
 }
 
 /// The value of an event.
-pub(super) fn reported(event: &EventNotification) -> Option<Vec<u8>> {
+pub(crate) fn reported(event: &EventNotification) -> Option<Vec<u8>> {
     value(event.selects())
 }
 
 /// The body of a Config that sets one component of 8 bytes.
-pub(super) fn change() -> Result<Config, WireError> {
+pub(crate) fn change() -> Result<Config, WireError> {
     Config::new(vec![selected(OperationKind::Set, vec![0; 8])?])
 }
 
 /// The FE of an event, and its value; `None` for any other message.
-pub(super) fn parse_event(bytes: &[u8]) -> Option<(Id, Vec<u8>)> {
+pub(crate) fn parse_event(bytes: &[u8]) -> Option<(Id, Vec<u8>)> {
     let (envelope, body) = Message::parse(bytes).ok()?.into_parts();
     match body {
         Body::EventNotification(body) => Some((envelope.source, value(body.selects())?)),
@@ -58,13 +58,13 @@ pub(super) fn parse_event(bytes: &[u8]) -> Option<(Id, Vec<u8>)> {
 }
 
 /// The answer to an event with this value.
-pub(super) fn answer(fe: Id, value: Vec<u8>) -> Result<Vec<u8>, WireError> {
+pub(crate) fn answer(fe: Id, value: Vec<u8>) -> Result<Vec<u8>, WireError> {
     let body = Config::new(vec![selected(OperationKind::Set, value)?])?;
     Ok(message([CE, fe], Execution::ContinueOnFailure, Body::Config(body))?.to_bytes())
 }
 
 /// The number of the event that this message answers; `None` for any other message.
-pub(super) fn answered(bytes: &[u8]) -> Option<u32> {
+pub(crate) fn answered(bytes: &[u8]) -> Option<u32> {
     let (_, body) = Message::parse(bytes).ok()?.into_parts();
     match body {
         Body::Config(body) => {
@@ -76,19 +76,19 @@ pub(super) fn answered(bytes: &[u8]) -> Option<u32> {
 }
 
 /// A message with one redirected packet of this length.
-pub(super) fn redirect(fe: Id, packet_bytes: u32) -> Result<Vec<u8>, WireError> {
+pub(crate) fn redirect(fe: Id, packet_bytes: u32) -> Result<Vec<u8>, WireError> {
     let body = packet(packet_bytes)?;
     Ok(message([fe, CE], Execution::Unset, Body::PacketRedirect(body))?.to_bytes())
 }
 
 /// The body of a message with one redirected packet of this length.
-pub(super) fn packet(bytes: u32) -> Result<PacketRedirect, WireError> {
+pub(crate) fn packet(bytes: u32) -> Result<PacketRedirect, WireError> {
     let packet = Redirect::new(Vec::new(), vec![0; bytes as usize])?;
     PacketRedirect::new(vec![packet])
 }
 
 /// The packets and bytes that a message redirects; `None` for any other message.
-pub(super) fn redirected(bytes: &[u8]) -> Option<[u64; 2]> {
+pub(crate) fn redirected(bytes: &[u8]) -> Option<[u64; 2]> {
     let (_, body) = Message::parse(bytes).ok()?.into_parts();
     match body {
         Body::PacketRedirect(body) => {

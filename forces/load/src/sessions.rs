@@ -10,10 +10,10 @@ use weir_forces_live::tml::{Pinned, Security, Transport};
 use weir_live::thread_times::ThreadTimes;
 use weir_protocol::wire::Id;
 
-use super::message::CE;
+use crate::message::CE;
 
 /// No security: for processes of one load test on loopback.
-pub(super) const OPEN: Security = Security {
+pub(crate) const OPEN: Security = Security {
     pinned: None,
     insecure: true,
 };
@@ -44,7 +44,7 @@ fn transport(word: &str) -> Result<Transport, String> {
 
 impl Channel {
     /// As arguments of `weir traffic load`.
-    pub(super) fn to_args(&self) -> Vec<String> {
+    pub(crate) fn to_args(&self) -> Vec<String> {
         let mut args = vec![format!("--transport={}", self.transport.word())];
         let keys = self.keys.iter().map(|keys| keys.display());
         args.extend(keys.map(|keys| format!("--keys={keys}")));
@@ -52,13 +52,13 @@ impl Channel {
     }
 
     /// The security of the CE, with FEs of these numbers.
-    pub(super) fn of_ce(&self, fes: u32) -> io::Result<Security> {
+    pub(crate) fn of_ce(&self, fes: u32) -> io::Result<Security> {
         let peers = (1..=fes).map(|fe| (Id(fe), fe_name(fe)));
         self.security(CE_NAME, peers.collect())
     }
 
     /// The security of an FE.
-    pub(super) fn of_fe(&self, fe: u32) -> io::Result<Security> {
+    pub(crate) fn of_fe(&self, fe: u32) -> io::Result<Security> {
         self.security(&fe_name(fe), vec![(CE, CE_NAME.to_owned())])
     }
 
@@ -94,7 +94,7 @@ fn paths(folder: &Path, name: &str) -> [PathBuf; 2] {
 }
 
 /// Writes certificates and keys for a CE and for FEs with the numbers from 1 into a private folder.
-pub(super) fn write_keys(folder: &Path, fes: u32) -> io::Result<()> {
+pub(crate) fn write_keys(folder: &Path, fes: u32) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let names = (1..=fes).map(fe_name);
     for name in names.chain([CE_NAME.to_owned()]) {
@@ -109,33 +109,33 @@ pub(super) fn write_keys(folder: &Path, fes: u32) -> io::Result<()> {
 
 /// The counts of a CE since its start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct CeReport {
+pub(crate) struct CeReport {
     /// Number of FEs that are associated now.
-    pub(super) associated: u64,
+    pub(crate) associated: u64,
     /// Number of associations that ended.
-    pub(super) lost: u64,
+    pub(crate) lost: u64,
     /// Number of events that arrived.
-    pub(super) events: u64,
+    pub(crate) events: u64,
     /// Number of events missing in the sequence of each FE's numbers.
-    pub(super) missing: u64,
+    pub(crate) missing: u64,
     /// Number of redirected packets that arrived.
-    pub(super) packets: u64,
+    pub(crate) packets: u64,
     /// Number of heartbeats sent to the FEs that are associated now, and of their answers.
-    pub(super) heartbeats: [u64; 2],
+    pub(crate) heartbeats: [u64; 2],
     /// Time from creating an event to its arrival at the session: median, 99th percentile, maximum.
-    pub(super) delay_ms: [f64; 3],
+    pub(crate) delay_ms: [f64; 3],
     /// Time from a Config to its answer: median, 99th percentile.
-    pub(super) round_trip_us: [f64; 2],
+    pub(crate) round_trip_us: [f64; 2],
     /// Number of answered Configs.
-    pub(super) round_trips: u64,
+    pub(crate) round_trips: u64,
     /// Resident memory.
-    pub(super) memory_bytes: u64,
+    pub(crate) memory_bytes: u64,
     /// Processor time by thread.
-    pub(super) threads: Vec<ThreadTimes>,
+    pub(crate) threads: Vec<ThreadTimes>,
 }
 
 /// Resident memory of this process.
-pub(super) fn memory_bytes() -> u64 {
+pub(crate) fn memory_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());

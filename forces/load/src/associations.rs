@@ -7,14 +7,12 @@ use serde::Serialize;
 use weir_base::{Rate, Span};
 use weir_forces_live::tml::{Schedule, Transport};
 
-use super::fetml::Cetml;
-use super::lines::Line;
-use super::part::Part;
-use super::sessions::{CeReport, Channel, write_keys};
-use super::{ce, fe};
 use crate::error::Error;
-use crate::folder::Folder;
-use crate::programs::Programs;
+use crate::fetml::Cetml;
+use crate::lines::Line;
+use crate::part::Part;
+use crate::sessions::{CeReport, Channel, write_keys};
+use crate::{ce, fe};
 
 /// A process must answer within this time; associating a thousand FEs takes a while.
 const ANSWER: Duration = Duration::from_secs(60);
@@ -25,43 +23,43 @@ const DEAD: Span = Span::from_secs(3);
 
 /// A group of FEs in one process.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Group {
+pub(crate) struct Group {
     /// Number of FEs.
-    pub(super) fes: u32,
+    pub(crate) fes: u32,
     /// Events per second of each FE; and the length of an event in bytes.
-    pub(super) per_s: f64,
-    pub(super) bytes: u32,
+    pub(crate) per_s: f64,
+    pub(crate) bytes: u32,
     /// Redirected packets per second of each FE.
-    pub(super) packets_per_s: f64,
+    pub(crate) packets_per_s: f64,
     /// Rate of each FE's channel.
-    pub(super) rate: Option<Rate>,
+    pub(crate) rate: Option<Rate>,
 }
 
 /// The result of a test with associations.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(crate) struct Shown {
     /// Seconds from the start of the FEs' processes until all FEs were associated.
-    pub(super) associate_s: f64,
+    pub(crate) associate_s: f64,
     /// Number of events and of redirected packets that the FEs sent.
-    pub(super) sent: [u64; 2],
+    pub(crate) sent: [u64; 2],
     /// Reports of the CE: before the first FE, when all FEs were associated, and at the end.
-    pub(super) ce: [CeReport; 3],
+    pub(crate) ce: [CeReport; 3],
 }
 
 impl Shown {
     /// Number of events that did not arrive at the CE.
-    pub(super) fn events_lost(&self) -> u64 {
+    pub(crate) fn events_lost(&self) -> u64 {
         self.sent[0].saturating_sub(self.ce[2].events)
     }
 
     /// Number of heartbeats that were not answered.
-    pub(super) fn heartbeats_lost(&self) -> u64 {
+    pub(crate) fn heartbeats_lost(&self) -> u64 {
         let [sent, answered] = self.ce[2].heartbeats;
         sent.saturating_sub(answered)
     }
 
     /// Processor time of the CE in seconds from the moment when all FEs were associated.
-    pub(super) fn busy_s(&self) -> f64 {
+    pub(crate) fn busy_s(&self) -> f64 {
         let [_, before, after] = self.ce.each_ref().map(|ce| {
             let threads = ce.threads.iter();
             threads.map(|thread| thread.busy_s).sum::<f64>()
@@ -71,7 +69,7 @@ impl Shown {
 }
 
 /// Runs a CE and groups of FEs, and lets the FEs send for this time.
-pub(super) fn run(
+pub(crate) fn run(
     executable: &Path,
     channel: &Channel,
     groups: &[Group],
@@ -212,27 +210,24 @@ const BYTES: u32 = 100;
 /// Number of processes that contain the FEs.
 const GROUPS: u32 = 2;
 
-/// Runs many FEs on one CE, with certificates, over each transport.
-pub fn bench(options: &Bench) -> Result<Vec<Row>, Error> {
-    let programs = Programs::new(None)?;
-    let folder = Folder::new().map_err(Error::io("cannot create a private folder"))?;
-    let written = write_keys(folder.path(), options.fes);
-    written.map_err(Error::io("cannot write certificates"))?;
+/// Runs many FEs on one CE, with certificates in a private folder, over each transport. The processes run `executable`.
+pub fn bench(executable: &Path, folder: &Path, options: &Bench) -> Result<Vec<Row>, Error> {
+    write_keys(folder, options.fes).map_err(Error::Certificates)?;
     let transports = options.transports.iter();
-    let rows = transports.map(|transport| bench_one(programs.own(), *transport, &folder, options));
+    let rows = transports.map(|transport| bench_one(executable, *transport, folder, options));
     rows.collect()
 }
 
 fn bench_one(
     executable: &Path,
     transport: Transport,
-    folder: &Folder,
+    folder: &Path,
     options: &Bench,
 ) -> Result<Row, Error> {
     let has_keys = matches!(transport, Transport::Quic | Transport::TcpUdp);
     let channel = Channel {
         transport,
-        keys: has_keys.then(|| folder.path().to_owned()),
+        keys: has_keys.then(|| folder.to_owned()),
     };
     let group = |fes, per_s| Group {
         fes,

@@ -1,37 +1,36 @@
 //! The counts of the load test on the FEs' side, and the numbers that follow from them.
 
 use serde::{Deserialize, Serialize};
-
-use crate::statistics::{mean, percentile};
+use weir_base::statistics::{mean, percentile};
 
 /// Maximum recorded delay in microseconds; longer delays count as this one.
 const DELAY_US_MAX: u64 = u32::MAX as u64;
 
 /// The counts of one FE, or of several together.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     /// Number of messages that were due.
-    pub(super) offered: u64,
+    pub(crate) offered: u64,
     /// Number of messages that were refused, because too many waited for credit.
-    pub(super) refused: u64,
+    pub(crate) refused: u64,
     /// Number of messages that were answered in time.
-    pub(super) delivered: u64,
+    pub(crate) delivered: u64,
     /// Time from handing a message to the transport to its answer, in microseconds.
-    pub(super) delays_us: Vec<u32>,
+    pub(crate) delays_us: Vec<u32>,
     /// Number of messages in flight, at equal steps of time.
-    pub(super) on_their_way: Vec<u64>,
+    pub(crate) on_their_way: Vec<u64>,
 }
 
 impl Tally {
     /// Counts an answer that arrived after this many nanoseconds.
-    pub(super) fn deliver(&mut self, delay_ns: u64) {
+    pub(crate) fn deliver(&mut self, delay_ns: u64) {
         self.delivered += 1;
         let delay_us = (delay_ns / 1000).min(DELAY_US_MAX);
         self.delays_us.push(delay_us as u32);
     }
 
     /// Adds the counts of another FE.
-    pub(super) fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.offered += other.offered;
         self.refused += other.refused;
         self.delivered += other.delivered;
@@ -43,7 +42,7 @@ impl Tally {
     }
 
     /// The report of these counts.
-    pub(super) fn report(mut self) -> FeReport {
+    pub(crate) fn report(mut self) -> FeReport {
         self.delays_us.sort_unstable();
         let delays: Vec<f64> = self
             .delays_us
@@ -75,26 +74,26 @@ fn growth(on_their_way: &[u64]) -> f64 {
 
 /// The report of the FEs of a load test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct FeReport {
+pub(crate) struct FeReport {
     /// Number of messages that were due.
-    pub(super) offered: u64,
+    pub(crate) offered: u64,
     /// Number of messages that were refused, because too many waited for credit.
-    pub(super) refused: u64,
+    pub(crate) refused: u64,
     /// Number of messages that were answered in time.
-    pub(super) delivered: u64,
+    pub(crate) delivered: u64,
     /// Mean delay; `None` if nothing was delivered.
-    pub(super) delay_ms_mean: Option<f64>,
+    pub(crate) delay_ms_mean: Option<f64>,
     /// Median delay.
-    pub(super) delay_ms_p50: Option<f64>,
+    pub(crate) delay_ms_p50: Option<f64>,
     /// 99th percentile of the delays.
-    pub(super) delay_ms_p99: Option<f64>,
+    pub(crate) delay_ms_p99: Option<f64>,
     /// Growth of the number of messages in flight, from the second quarter of the time to the last.
-    pub(super) growth: f64,
+    pub(crate) growth: f64,
 }
 
 impl FeReport {
     /// The share of the offered messages that were not delivered.
-    pub(super) fn loss_ratio(&self) -> f64 {
+    pub(crate) fn loss_ratio(&self) -> f64 {
         match self.offered {
             0 => 0.0,
             offered => 1.0 - self.delivered as f64 / offered as f64,

@@ -27,11 +27,11 @@ use weir_live::clock::{self, go_first, precise_sleeps};
 use weir_live::namespace::raise_file_limit;
 use weir_protocol::wire::Id;
 
-use super::lines::{Line, requests, say};
-use super::message;
-use super::plan::FES_MAX;
-use super::sessions::OPEN;
-use super::tally::Tally;
+use crate::lines::{Line, requests, say};
+use crate::message;
+use crate::plan::FES_MAX;
+use crate::sessions::OPEN;
+use crate::tally::Tally;
 
 /// Maximum number of an FE's events that wait for credit; the paper's queues have the same number of packets.
 const WAITING_MAX: usize = 100;
@@ -40,7 +40,7 @@ const PACKET_BYTES: u32 = 64;
 /// Number of redirected packets that are offered before the transport runs.
 const PACKETS_AT_ONCE: usize = 32;
 /// Time after the end for which the FEs wait for answers.
-pub(super) const PATIENCE: Span = Span::from_secs(1);
+pub(crate) const PATIENCE: Span = Span::from_secs(1);
 /// Interval of the checks of the schedule: the resolution of the runtime's timers.
 const TICK: Duration = Duration::from_millis(1);
 /// The messages in flight are counted once per this number of ticks.
@@ -101,7 +101,7 @@ impl std::fmt::Display for Cetml {
 
 impl Options {
     /// As arguments of `weir traffic`.
-    pub(super) fn to_args(&self) -> Vec<String> {
+    pub(crate) fn to_args(&self) -> Vec<String> {
         let mut args = vec![
             "load".to_owned(),
             "fetml".to_owned(),

@@ -7,15 +7,15 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::lines::Line;
 use crate::error::Error;
+use crate::lines::Line;
 
 /// Maximum number of bytes kept of a process's standard error.
 const ERROR_BYTES_MAX: u64 = 4096;
 
 /// A process of a load test.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(crate) struct Part {
     name: String,
     child: Child,
     requests: Option<ChildStdin>,
@@ -24,13 +24,16 @@ pub(super) struct Part {
 
 impl Part {
     /// Starts `weir traffic` with these arguments.
-    pub(super) fn start(executable: &Path, args: &[String]) -> Result<Self, Error> {
+    pub(crate) fn start(executable: &Path, args: &[String]) -> Result<Self, Error> {
         let name = format!("weir traffic {}", args.join(" "));
         let mut command = Command::new(executable);
         command.arg("traffic").args(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let started = command.stderr(Stdio::piped()).spawn();
-        let mut child = started.map_err(Error::io(format!("cannot start {name}")))?;
+        let mut child = started.map_err(|source| Error::Start {
+            program: name.clone(),
+            source,
+        })?;
         let (sender, lines) = channel();
         if let Some(stdout) = child.stdout.take() {
             thread::spawn(move || {
@@ -50,7 +53,7 @@ impl Part {
     }
 
     /// Sends a line to the process.
-    pub(super) fn ask(&mut self) -> Result<(), Error> {
+    pub(crate) fn ask(&mut self) -> Result<(), Error> {
         let written = self.requests.as_mut().map(|stdin| stdin.write_all(b"\n"));
         match written {
             Some(Ok(())) => Ok(()),
@@ -59,7 +62,7 @@ impl Part {
     }
 
     /// Waits for the next line of the process.
-    pub(super) fn next(&mut self, patience: Duration) -> Result<Line, Error> {
+    pub(crate) fn next(&mut self, patience: Duration) -> Result<Line, Error> {
         match self.lines.recv_timeout(patience) {
             Ok(line) => Ok(line),
             Err(_) => Err(self.failed(&format!("timeout: no output for {} s", patience.as_secs()))),
@@ -67,19 +70,19 @@ impl Part {
     }
 
     /// The error that the process failed, with its standard error.
-    pub(super) fn failed(&mut self, how: &str) -> Error {
+    pub(crate) fn failed(&mut self, how: &str) -> Error {
         self.end(Duration::ZERO);
         let mut words = String::new();
         if let Some(stderr) = self.child.stderr.take() {
             let _ = stderr.take(ERROR_BYTES_MAX).read_to_string(&mut words); // an incomplete message is better than none
         }
-        let output = match words.trim() {
+        let why = match words.trim() {
             "" => how.to_owned(),
             words => format!("{how}: {words}"),
         };
         Error::Program {
-            what: self.name.clone(),
-            output,
+            program: self.name.clone(),
+            why,
         }
     }
 

@@ -122,7 +122,7 @@ impl Load {
 
 impl Point {
     /// Shortens the run of the point to a preview, which is not a result.
-    pub(super) fn preview(&mut self) {
+    pub fn preview(&mut self) {
         self.duration = Span::from_nanos(self.duration.as_nanos() / 2).min(PREVIEW_MAX);
     }
 

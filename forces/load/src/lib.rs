@@ -15,12 +15,16 @@
 //! - [`lines`], [`part`]: the processes, and the protocol between them
 //! - [`tally`]: the counts of a test
 //!
+//! The interface: [`plan::Load`] and [`run::Runner`] for the points of a paper, [`associations::bench`], and [`run()`] for
+//! `weir traffic load`.
+//!
 //! Messages, framing, queues and sockets are those of a real CE and real FEs. CETML and FETML omit the sessions, and
 //! the CE's work for a message is a fixed processor time.
 
 pub mod associations;
 pub mod ce;
 pub mod cetml;
+mod error;
 pub mod fe;
 pub mod fetml;
 mod lines;
@@ -30,6 +34,10 @@ pub mod plan;
 pub mod run;
 pub mod sessions;
 mod tally;
+
+use std::io;
+
+pub use error::Error;
 
 /// The two sides of a load test.
 #[derive(Clone, Debug, PartialEq, clap::Subcommand)]
@@ -42,4 +50,14 @@ pub enum Command {
     Ce(ce::Options),
     /// FEs with real associations.
     Fe(Box<fe::Options>),
+}
+
+/// Runs one side to its end.
+pub fn run(command: &Command) -> io::Result<()> {
+    match command {
+        Command::Cetml(options) => cetml::run(options),
+        Command::Fetml(options) => fetml::run(options),
+        Command::Ce(options) => ce::run(options),
+        Command::Fe(options) => fe::run(options),
+    }
 }

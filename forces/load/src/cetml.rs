@@ -27,10 +27,10 @@ use weir_live::namespace::raise_file_limit;
 use weir_live::thread_times;
 use weir_protocol::wire::Id;
 
-use super::lines::{Line, requests, say};
-use super::message;
-use super::plan::FES_MAX;
-use super::sessions::OPEN;
+use crate::lines::{Line, requests, say};
+use crate::message;
+use crate::plan::FES_MAX;
+use crate::sessions::OPEN;
 
 /// Maximum number of an FE's events that wait between the two threads.
 const WAITING_MAX: usize = 64;
@@ -52,7 +52,7 @@ pub struct Options {
 
 impl Options {
     /// As arguments of `weir traffic`.
-    pub(super) fn to_args(&self) -> Vec<String> {
+    pub(crate) fn to_args(&self) -> Vec<String> {
         let mut args = vec![
             "load".to_owned(),
             "cetml".to_owned(),

@@ -22,13 +22,13 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use weir_live::thread_times::ThreadTimes;
 
-use super::sessions::CeReport;
-use super::tally::FeReport;
+use crate::sessions::CeReport;
+use crate::tally::FeReport;
 
 /// A line on standard output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Line {
+pub(crate) enum Line {
     /// A CETML listens.
     Listening {
         /// Address for control messages.
@@ -61,7 +61,7 @@ pub(super) enum Line {
 }
 
 /// Writes a line.
-pub(super) fn say(line: &Line) -> io::Result<()> {
+pub(crate) fn say(line: &Line) -> io::Result<()> {
     let mut out = io::stdout().lock();
     serde_json::to_writer(&mut out, line)?;
     out.write_all(b"\n")?;
@@ -70,7 +70,7 @@ pub(super) fn say(line: &Line) -> io::Result<()> {
 
 /// Receives a message for each line of standard input; the channel closes at the end of standard input. A thread waits
 /// for the lines, because reading standard input blocks.
-pub(super) fn requests() -> io::Result<mpsc::Receiver<()>> {
+pub(crate) fn requests() -> io::Result<mpsc::Receiver<()>> {
     let (sender, receiver) = mpsc::channel(1);
     let thread = thread::Builder::new().name("requests".to_owned());
     let started = thread.spawn(move || {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc;
 use tokio::time;
+use weir_base::statistics::percentile;
 use weir_base::{Instant, Span};
 use weir_forces_live::tml::{Common, Link, Local, Outgoing, Sent};
 use weir_live::clock::{self, go_first};
@@ -23,11 +24,10 @@ use weir_protocol::session::ce::{Ce, Event, LinkId, Manner, Params};
 use weir_protocol::wire::Id;
 use weir_protocol::wire::header::{Ack, Execution};
 
-use super::lines::{Line, requests, say};
-use super::message;
-use super::plan::FES_MAX;
-use super::sessions::{CeReport, Channel, memory_bytes};
-use crate::statistics::percentile;
+use crate::lines::{Line, requests, say};
+use crate::message;
+use crate::plan::FES_MAX;
+use crate::sessions::{CeReport, Channel, memory_bytes};
 
 /// Maximum number of waiting inputs from all links.
 const INPUTS_MAX: usize = 256;
@@ -55,7 +55,7 @@ pub struct Options {
 
 impl Options {
     /// As arguments of `weir traffic`.
-    pub(super) fn to_args(&self) -> Vec<String> {
+    pub(crate) fn to_args(&self) -> Vec<String> {
         let mut args = vec![
             "load".to_owned(),
             "ce".to_owned(),
@@ -69,7 +69,7 @@ impl Options {
 }
 
 /// The heartbeats of a load test: the CE sends them, the FE answers.
-pub(super) fn heartbeats(dead: Span) -> Heartbeats {
+pub(crate) fn heartbeats(dead: Span) -> Heartbeats {
     Heartbeats {
         ce_sends: true,
         ce_dead: dead,

@@ -19,12 +19,12 @@ use weir_protocol::wire::header::Flags;
 use weir_protocol::wire::message::{AssociationSetup, Config};
 use weir_protocol::wire::{Body, Id, ResultCode};
 
-use super::ce::heartbeats;
-use super::fetml::Cetml;
-use super::lines::{Line, requests, say};
-use super::message::{self, CE};
-use super::plan::FES_MAX;
-use super::sessions::Channel;
+use crate::ce::heartbeats;
+use crate::fetml::Cetml;
+use crate::lines::{Line, requests, say};
+use crate::message::{self, CE};
+use crate::plan::FES_MAX;
+use crate::sessions::Channel;
 
 /// Maximum length in bytes of an event and of a packet, so that each redirect fits in a datagram.
 const BYTES: u32 = 1000;
@@ -82,7 +82,7 @@ fn schedule(word: &str) -> Result<Schedule, String> {
 
 impl Options {
     /// As arguments of `weir traffic`.
-    pub(super) fn to_args(&self) -> Vec<String> {
+    pub(crate) fn to_args(&self) -> Vec<String> {
         let schedule = Schedule::ALL.iter().find(|(_, s)| *s == self.schedule);
         let mut args = vec![
             "load".to_owned(),

@@ -1,4 +1,4 @@
-//! Runs the points of a load test: starts the processes, waits for their reports, computes metrics.
+//! Measures the points of a load test: starts the processes, waits for their reports, computes metrics.
 //!
 //! | metric | meaning |
 //! |---|---|
@@ -17,31 +17,25 @@
 //! | `control_delivered_ratio`, `redirect_delivered_ratio` | share of the events and packets that arrived |
 //! | `event_ms_p99`, `event_ms_max` | from creating an event to its arrival at the CE's session |
 //! | `capacity_fes`, `capacity_per_s` | the maximum number of FEs, or the maximum rate of each FE, without loss |
-//! | `others_ratio` | share of the machine's processors that other programs used during the test |
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_base::{Rate, Span};
 use weir_forces_live::tml::Transport;
 
-use super::associations::{self, Group};
-use super::fetml::{Cetml, PATIENCE};
-use super::lines::Line;
-use super::part::Part;
-use super::plan::{Form, Load, Measures, Point};
-use super::sessions::Channel;
-use super::tally::FeReport;
-use super::{cetml, fetml};
-use crate::cpu::Others;
+use crate::associations::{self, Group};
 use crate::error::Error;
-use crate::options::RunOptions;
-use crate::programs::Programs;
-use crate::progress::Progress;
-use crate::results::{OneRun, PointResult};
+use crate::fetml::{Cetml, PATIENCE};
+use crate::lines::Line;
+use crate::part::Part;
+use crate::plan::{Form, Measures, Point};
+use crate::sessions::Channel;
+use crate::tally::FeReport;
+use crate::{cetml, fetml};
 
 /// A process must answer within this time.
 const ANSWER: Duration = Duration::from_secs(20);
@@ -60,14 +54,13 @@ const UNIT_PER_S: f64 = 400.0;
 const CHANNEL_RATE: Rate = Rate::from_bps(26_920_000);
 
 /// The metrics of a run.
-type Metrics = BTreeMap<String, f64>;
+pub type Metrics = BTreeMap<String, f64>;
 
 /// Runs load tests.
 #[derive(Debug)]
-pub struct Runner<'a> {
-    options: &'a RunOptions,
+pub struct Runner {
     executable: PathBuf,
-    progress: Progress,
+    interrupt: Arc<AtomicBool>,
     /// Maximum rates without loss of one thread with one FE, by length of an event and work.
     units: BTreeMap<(u32, Span), f64>,
     /// Number of single tests performed.
@@ -98,55 +91,19 @@ struct Shown {
     duration_s: f64,
 }
 
-impl<'a> Runner<'a> {
-    /// A runner. The processes of its tests run the executable in `options`, or this one.
-    pub fn new(options: &'a RunOptions) -> Result<Self, Error> {
-        let programs = Programs::new(options.executable.as_deref())?;
-        Ok(Self {
-            options,
-            executable: programs.own().to_owned(),
-            progress: Progress::new(options.progress),
+impl Runner {
+    /// A runner. The processes of its tests run `executable`; it ends when `interrupt` becomes true.
+    pub fn new(executable: PathBuf, interrupt: Arc<AtomicBool>) -> Self {
+        Self {
+            executable,
+            interrupt,
             units: BTreeMap::new(),
             tests: 0,
-        })
+        }
     }
 
-    /// Runs all points of a load, one after another. The runs of a point are spread over the whole time, so that a
-    /// disturbance of the machine does not affect only one point. A preview has one run of each point.
-    pub fn run(&mut self, load: &Load, is_quick: bool) -> Result<Vec<PointResult>, Error> {
-        let mut points = load.points();
-        if is_quick {
-            points.iter_mut().for_each(Point::preview);
-        }
-        let empty = |point: &Point| PointResult {
-            variant: Some(point.form.to_string()),
-            set: point.place(),
-            ..PointResult::default()
-        };
-        let mut results: Vec<PointResult> = points.iter().map(empty).collect();
-        let runs = if is_quick { 1 } else { load.runs };
-        for seed in 1..=runs {
-            for (place, (point, result)) in points.iter().zip(&mut results).enumerate() {
-                let at = format!("{} of {}, run {seed} of {runs}", place + 1, points.len());
-                self.progress.update(&format!("{}: point {at}", load.name));
-                let metrics = undisturbed(|| self.point(point))?;
-                result.runs.push(OneRun {
-                    seed,
-                    metrics,
-                    series: BTreeMap::new(),
-                    distributions: BTreeMap::new(),
-                    routers: serde_json::Map::new(),
-                    flows: Vec::new(),
-                    notes: Vec::new(),
-                    captures: Vec::new(),
-                });
-            }
-        }
-        self.progress.clear();
-        Ok(results)
-    }
-
-    fn point(&mut self, point: &Point) -> Result<Metrics, Error> {
+    /// Measures a point once.
+    pub fn measure(&mut self, point: &Point) -> Result<Metrics, Error> {
         let unit = if point.unit {
             self.unit(point)? / UNIT_PER_S
         } else {
@@ -277,7 +234,7 @@ impl<'a> Runner<'a> {
 
     /// Performs one test.
     fn test(&mut self, offer: Offer) -> Result<Shown, Error> {
-        if self.options.interrupt.load(Ordering::Relaxed) {
+        if self.interrupt.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
         }
         self.tests += 1;
@@ -315,34 +272,6 @@ impl<'a> Runner<'a> {
             busy: [before, busy(&mut cetmls)?],
             duration_s: offer.duration.as_secs_f64(),
         })
-    }
-}
-
-/// The share of the machine's processors that other programs, and the host of a virtual machine, used during a test.
-/// (The run-queue delay of the tested threads would not do: most of it is caused by their own test.)
-pub(crate) const OTHERS: &str = "others_ratio";
-/// A measurement is disturbed if others use more than this share of the processors.
-pub(crate) const BUSY_MAX: f64 = 0.05;
-/// Maximum number of attempts at a measurement that others disturb; the last one counts, and its metrics include the
-/// share.
-const ATTEMPTS: u32 = 3;
-
-/// Repeats a measurement if others used the processors.
-pub(crate) fn undisturbed(
-    mut measure: impl FnMut() -> Result<Metrics, Error>,
-) -> Result<Metrics, Error> {
-    let processors = thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
-    let mut attempt = 1;
-    loop {
-        let (before, began) = (Others::now(), Instant::now());
-        let mut metrics = measure()?;
-        let length = began.elapsed().as_secs_f64();
-        let others = Others::now().processors_of_programs(&before, length) / processors;
-        if others <= BUSY_MAX || attempt == ATTEMPTS {
-            metrics.insert(OTHERS.to_owned(), others);
-            return Ok(metrics);
-        }
-        attempt += 1;
     }
 }
 
