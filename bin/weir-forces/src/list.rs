@@ -13,7 +13,7 @@ use crate::pages;
 /// Arguments of `weir-forces list`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArguments {
-    /// What to list
+    /// List to print
     #[arg(default_value = "controllers")]
     what: What,
     /// Print JSON instead of text

@@ -12,7 +12,7 @@ use crate::{pages, scenarios};
 /// Arguments of `weir-lab list`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArguments {
-    /// What to list
+    /// List to print
     #[arg(default_value = "scenarios")]
     what: What,
     /// Print JSON instead of text

@@ -7,7 +7,7 @@ use crate::tree::Tree;
 
 struct Pattern {
     name: &'static str,
-    /// What to write instead.
+    /// The replacement.
     remedy: &'static str,
     regex: &'static str,
     /// A match that also matches this one is good English.
@@ -21,70 +21,70 @@ const PATTERNS: &[Pattern] = &[
         remedy: "name the thing: dropped packets, any reader",
         regex: r"\b([Ww]ho(m?ever)|[Ww]hat (is|was|it|they|comes|goes|waits|passes))\b",
         except: None,
-        lines: 0,
+        lines: 161,
     },
     Pattern {
         name: "bare `one` or `those`",
         remedy: "repeat the noun",
         regex: r"\b([Oo]nes?|[Tt]hose) (that|of|with|without|whose|in|from|by) ",
         except: None,
-        lines: 0,
+        lines: 569,
     },
     Pattern {
         name: "comment that opens with a pronoun",
         remedy: "open with the noun, or delete the comment",
         regex: r"^\s*//[/!]? (It|Its|They|Their|Of (it|its|them|these)|The same|The others?)\b",
         except: None,
-        lines: 0,
+        lines: 88,
     },
     Pattern {
         name: "standing, lying, gone",
         remedy: "exists, is missing, was deleted, is down",
         regex: r"\b(is|are|was|were|be|not) (there|gone|away)\b|\b(stands?|lies?) (in|at|on|by|between|behind|beside|ahead|below|for)\b",
         except: None,
-        lines: 0,
+        lines: 69,
     },
     Pattern {
         name: "negated noun",
         remedy: "is not a socket; `None` if",
         regex: r"([Tt]here )?\b(is|are|was|were|be) no \w+|; none\b|\bnone (if|for|when|while|without)\b",
         except: Some(r"^[Tt]here |no (longer|more|less)"),
-        lines: 0,
+        lines: 52,
     },
     Pattern {
         name: "anew",
         remedy: "restart, recreate, reset, no longer",
         regex: r"\b(anew|any more|from now on|defaults? again|again and again)\b",
         except: None,
-        lines: 0,
+        lines: 26,
     },
     Pattern {
         name: "German preposition",
         remedy: "under, next to; through, via; our classes",
         regex: r"\bbeside\b|\b(goes?|leaves?|comes?|came|went) (in |out )?by (a|an|the|its|it|that|which|IP|another)\b|\bof ours\b",
         except: None,
-        lines: 0,
+        lines: 144,
     },
     Pattern {
         name: "talking object",
         remedy: "files define, kernels report, tables list",
         regex: r"\b(says?|tells?)\b",
         except: None,
-        lines: 0,
+        lines: 196,
     },
     Pattern {
         name: "household metaphor",
         remedy: "the glossary's word",
         regex: r"\b(in force|wish(es)?|signs? of life|under way|heard of|the books|by turns)\b",
         except: None,
-        lines: 0,
+        lines: 152,
     },
     Pattern {
         name: "passive without agent, `shall`",
         remedy: "name the actor, or use the imperative",
         regex: r"\b(shall|is meant|are meant)\b|\b(is|are) (asked|taken|given|kept|wanted|told|held|noted)\b( by)?",
         except: Some(" by$"),
-        lines: 0,
+        lines: 174,
     },
 ];
 

@@ -61,7 +61,7 @@ pub(super) struct RequestArguments {
     /// Number of paths over which the packets are spread
     #[arg(long, value_name = "NUMBER")]
     paths: Option<String>,
-    /// What no two of the paths may share: links or domains
+    /// Elements that no two of the paths may share: links or domains
     #[arg(long, value_name = "WHAT")]
     disjoint: Option<String>,
     /// How packets are spread over the paths: by flow or packet

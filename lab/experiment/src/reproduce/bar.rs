@@ -6,7 +6,8 @@
 //!                      0      5   --o--
 //! ```
 
-use super::verdict::{Samples, Verdict, shown};
+use super::samples::{Samples, shown};
+use super::verdict::Verdict;
 use crate::report::escape;
 use crate::statistics::Summary;
 

@@ -1,41 +1,14 @@
 //! Decides a claim: its verdict in each column, the values that it depends on, and whether it could fail at all.
 
-use serde::Serialize;
-
 use super::ClaimReport;
 use super::bar::Bar;
+use super::findings::Findings;
 use super::measured::Measured;
-use super::recipe::{Claim, Paper};
-use super::verdict::{Findings, Verdict};
+use super::recipe::{Claim, Kind, Paper};
+use super::verdict::Verdict;
 use crate::cpu::BUSY_MAX;
 use crate::options::Habitat;
 use crate::scenario::Reading;
-
-/// The values that a verdict depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// Values that were measured, or would be if the claim had been run.
-    Measured,
-    /// Printed numbers and equations alone.
-    Arithmetic,
-    /// Values on which ambiguous ones were calibrated: not evidence.
-    Calibrated,
-}
-
-impl Kind {
-    /// All kinds, in the order of a summary.
-    pub const ALL: [Self; 3] = [Self::Measured, Self::Arithmetic, Self::Calibrated];
-
-    /// The kind as a word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Measured => "measured",
-            Self::Arithmetic => "arithmetic",
-            Self::Calibrated => "calibrated",
-        }
-    }
-}
 
 /// The report of a claim.
 pub(super) fn decide(

@@ -2,7 +2,7 @@
 
 use super::measured::Measured;
 use super::query::Point;
-use super::verdict::Samples;
+use super::samples::Samples;
 use crate::report::{Dot, Form, Line, Plot, escape, mean_curve};
 
 /// The lines of a picture, in the order of their colours.

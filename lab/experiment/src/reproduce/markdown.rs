@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use super::samples::shown;
 use super::text::{counts, place, within};
-use super::verdict::{Verdict, shown};
+use super::verdict::Verdict;
 use super::{ClaimReport, Kind, Reproduction, ResultReport, RowReport};
 
 /// The document.

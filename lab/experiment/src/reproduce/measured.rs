@@ -17,8 +17,7 @@ use serde_json::{Map, Value};
 use weir_base::statistics::mean;
 
 use super::Options;
-use super::query::At;
-use super::verdict::Samples;
+use super::samples::Samples;
 use crate::cpu::OTHERS;
 use crate::error::Error;
 use crate::measure::goodput_curve;
@@ -31,6 +30,16 @@ pub(super) use machine::add_of_machine;
 #[cfg(test)]
 use machine::without_scenario;
 use running::{in_simulation, in_the_lab};
+
+/// The name of a measured point: the scenario, the variant, and values of the sweep under the last word of their
+/// path.
+#[derive(Clone, Debug)]
+pub(super) struct At {
+    pub(super) scenario: String,
+    pub(super) variant: String,
+    /// Values of the sweep, as text.
+    pub(super) place: Vec<(&'static str, String)>,
+}
 
 /// The measurements, by scenario.
 #[derive(Debug, Default)]
@@ -146,9 +155,10 @@ impl Measured {
         if !self.needs_load.get() && !self.has(|run| run.metrics.contains_key(metric)) {
             self.note_unknown(format!("unknown metric `{metric}`"));
         }
-        match is_share(metric) {
-            true => samples.into_shares(),
-            false => samples,
+        if is_share(metric) {
+            samples.into_shares()
+        } else {
+            samples
         }
     }
 
@@ -368,9 +378,10 @@ pub(super) fn measure(
     let mut place = |reading: Reading| -> Result<Places, Error> {
         let of_paper = wanted.iter().filter(|wanted| has(wanted, reading));
         let of_each = of_paper.map(|wanted| {
-            let reading = match wanted.decides {
-                true => reading,
-                false => Reading::Calibrated,
+            let reading = if wanted.decides {
+                reading
+            } else {
+                Reading::Calibrated
             };
             let own = self::points(wanted.scenario, reading, how, options.on)?;
             let places = own.into_iter().map(|point| {

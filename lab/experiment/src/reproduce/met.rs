@@ -1,6 +1,6 @@
 //! Whether a condition is met, by the statistics at the top of [`verdict`](super::verdict).
 
-use super::verdict::Samples;
+use super::samples::Samples;
 
 /// Whether a condition is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,9 +43,10 @@ pub(super) fn clearly_less(a: &Samples, b: &Samples) -> Met {
 /// The minimum difference between two quantities that counts.
 pub(super) fn minimum_effect(a: &Samples, b: &Samples) -> Option<f64> {
     let (one, other) = (a.mean()?, b.mean()?);
-    Some(match a.is_share && b.is_share {
-        true => EFFECT_OF_SHARES,
-        false => EFFECT_PART * one.abs().max(other.abs()),
+    Some(if a.is_share && b.is_share {
+        EFFECT_OF_SHARES
+    } else {
+        EFFECT_PART * one.abs().max(other.abs())
     })
 }
 

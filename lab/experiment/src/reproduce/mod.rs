@@ -12,7 +12,7 @@
 //! - [`lru_fq`], [`afan_eccm`], [`sd_bm`], [`forces_flow_control`], [`fpf`]: the papers
 //! - [`bench`]: measurements that are neither scenarios nor load tests
 //! - [`measured`]: from scenarios to runs and back
-//! - [`verdict`]: the statistics of all claims
+//! - `findings`: the statistics of all claims; `samples`: measured values; [`verdict`]: the verdicts
 //! - [`page`], [`markdown`], [`text`]: the output
 //!
 //! A number of a paper is *within* if the difference to ours is at most its tolerance; this decides no verdict. A
@@ -28,6 +28,7 @@ mod bar;
 pub mod bench;
 mod decide;
 pub mod figure;
+mod findings;
 mod forces_flow_control;
 mod fpf;
 mod lru_fq;
@@ -37,6 +38,7 @@ mod met;
 mod page;
 mod query;
 pub mod recipe;
+mod samples;
 mod sd_bm;
 mod text;
 pub mod verdict;
@@ -56,9 +58,10 @@ use bar::Bar;
 use decide::decide;
 use measured::{Measured, Wanted};
 use recipe::{Cell, Paper, Recipe, TableLine};
-use verdict::{Samples, Verdict};
+use samples::Samples;
+use verdict::Verdict;
 
-pub use decide::Kind;
+pub use recipe::Kind;
 pub use text::text;
 
 /// Every paper.
@@ -232,7 +235,10 @@ pub fn run(recipes: &[&'static Recipe], options: &Options) -> Result<Reproductio
     let began = std::time::Instant::now();
     let mut measured = measured::measure(&wanted(recipes), options, &run)?;
     if options.load {
-        measured::add_of_machine(&mut measured, recipes, options, &run)?;
+        let loads = recipes.iter().flat_map(|recipe| recipe.loads).copied();
+        let benches = recipes.iter().flat_map(|recipe| recipe.benches).copied();
+        let names = [loads.collect(), benches.collect()];
+        measured::add_of_machine(&mut measured, names, options, &run)?;
     }
     let mut parts = Vec::new();
     if measured.runs > 0 || measured.tests + measured.benches == 0 {
@@ -507,7 +513,7 @@ mod tests {
                 continue;
             };
             let measured = Measured::default();
-            decide(&measured, &mut verdict::Findings::default());
+            decide(&measured, &mut findings::Findings::default());
             let reads = measured.take_needs_load() || !measured.take_unknown().is_empty();
             assert_eq!(reads, claim.kind != Kind::Arithmetic, "{}", claim.id);
         }
@@ -520,7 +526,12 @@ mod tests {
             let (mut metrics, mut curves) = (BTreeSet::new(), BTreeSet::new());
             // Quantities may depend on others, so that their names are not all known at once.
             let unknown = loop {
-                let measured = measured::made_up::made_up(recipe, &metrics, &curves);
+                let measured = measured::made_up::made_up(
+                    &[recipe.scenarios, recipe.readings].concat(),
+                    [recipe.loads, recipe.benches],
+                    &metrics,
+                    &curves,
+                );
                 let report = report(recipe, &measured, &mut Vec::new());
                 let of_claims = report.claims.into_iter().map(|claim| claim.evidence);
                 let unknown = of_claims

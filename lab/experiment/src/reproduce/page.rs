@@ -2,8 +2,9 @@
 //! and a comparison of its numbers with the paper's, both folded.
 
 use super::bar::Bar;
+use super::samples::shown;
 use super::text::{beside, in_words, place, within};
-use super::verdict::{Verdict, shown};
+use super::verdict::Verdict;
 use super::{ClaimReport, Reproduction, ResultReport, RowReport, name_of_paper, papers};
 use crate::report::{document, escape, files, section};
 
@@ -135,9 +136,10 @@ fn result(result: &ResultReport) -> String {
         none if none.is_empty() => none,
         files => format!("Scenarios: <code>{}</code>; ", escape(&files)),
     };
-    let rows = match result.rows.is_empty() {
-        true => String::new(),
-        false => numbers(&result.rows),
+    let rows = if result.rows.is_empty() {
+        String::new()
+    } else {
+        numbers(&result.rows)
     };
     let pictures = match result.pictures.concat() {
         none if none.is_empty() => none,

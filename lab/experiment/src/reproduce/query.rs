@@ -10,18 +10,8 @@
 
 use std::fmt;
 
-use super::measured::{Measured, Window};
-use super::verdict::Samples;
-
-/// The name of a measured point: the scenario, the variant, and values of the sweep under the last word of their
-/// path.
-#[derive(Clone, Debug)]
-pub(super) struct At {
-    pub(super) scenario: String,
-    pub(super) variant: String,
-    /// Values of the sweep, as text.
-    pub(super) place: Vec<(&'static str, String)>,
-}
+use super::measured::{At, Measured, Window};
+use super::samples::Samples;
 
 /// A point, and the window in which its curves count.
 #[derive(Clone)]

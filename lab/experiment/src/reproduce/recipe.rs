@@ -12,16 +12,43 @@
 
 use std::fmt;
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::bench::Measures;
-use super::decide::Kind;
 use super::figure::Figure;
+use super::findings::Findings;
 use super::measured::Measured;
-use super::verdict::{Findings, Samples};
+use super::samples::Samples;
 use crate::report::Line;
 use crate::scenario::Reading;
 use weir_forces_load::plan::Load;
+
+/// The values that a verdict depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Values that were measured, or would be if the claim had been run.
+    Measured,
+    /// Printed numbers and equations alone.
+    Arithmetic,
+    /// Values on which ambiguous ones were calibrated: not evidence.
+    Calibrated,
+}
+
+impl Kind {
+    /// All kinds, in the order of a summary.
+    pub const ALL: [Self; 3] = [Self::Measured, Self::Arithmetic, Self::Calibrated];
+
+    /// The kind as a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Arithmetic => "arithmetic",
+            Self::Calibrated => "calibrated",
+        }
+    }
+}
 
 /// A paper.
 pub struct Paper {

@@ -2,7 +2,8 @@
 
 use weir_base::text::wrap;
 
-use super::verdict::{Verdict, shown};
+use super::samples::shown;
+use super::verdict::Verdict;
 use super::{ClaimReport, Kind, Reproduction, ResultReport, RowReport};
 
 /// Width of the text of a claim.

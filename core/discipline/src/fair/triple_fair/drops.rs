@@ -5,7 +5,8 @@ use weir_packet::{Discarded, Reason};
 
 use super::TripleFair;
 use super::hosts::{HOSTS, Hosts};
-use super::queue::{FIRST_BIN, FLOWS, Queue, Waits};
+use super::layout::{FIRST_BIN, FLOWS};
+use super::queue::{Queue, Waits};
 use super::share::Turn;
 use crate::contract::Cx;
 

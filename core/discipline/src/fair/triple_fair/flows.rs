@@ -16,8 +16,8 @@
 
 use weir_base::{Instant, Span};
 
+use super::layout::FLOWS;
 use super::places::{Places, WAYS};
-use super::queue::FLOWS;
 
 /// Sets: a flow finds its set full with a probability of 1 in 4000 when all queues are taken.
 const SETS: usize = 4 * FLOWS / WAYS;

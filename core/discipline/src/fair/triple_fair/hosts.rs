@@ -11,8 +11,8 @@
 //! A clock of a host is the virtual time up to which the host has used its share. The clock outlives the host's flows:
 //! a host that only sends single packets now and then has no queue with a tag.
 
+use super::layout::FIRST_SHARED;
 use super::places::{Places, WAYS};
-use super::queue::FIRST_SHARED;
 
 /// Hosts remembered at each end. With a thousand busy hosts, one in a hundred finds its set full: it counts as an
 /// untrusted host with a single flow.

@@ -32,8 +32,9 @@ use weir_packet::{Class, KeyKind, Packet, Reason};
 
 use self::flows::Flows;
 use self::hosts::Hosts;
+use self::layout::{BINS, FIRST_BIN, FIRST_SHARED, FLOWS, QUEUES, SHARED};
 use self::light::{LISTS, List};
-use self::queue::{BINS, FIRST_BIN, FIRST_SHARED, FLOWS, Law, QUEUES, Queue, SHARED, Waits};
+use self::queue::{Law, Queue, Waits};
 use self::sketch::{Sketch, WORDS_OF_BIN, WORDS_OF_HOST};
 use self::time::Time;
 use self::turns::Turns;
@@ -45,6 +46,7 @@ use crate::waiting::Waiting;
 mod drops;
 mod flows;
 mod hosts;
+mod layout;
 mod light;
 mod manual;
 mod place;

@@ -5,7 +5,8 @@ use weir_packet::{KeyKind, Packet};
 
 use super::TripleFair;
 use super::hosts::{Host, Hosts, NONE, ONE};
-use super::queue::{BINS, FIRST_BIN, FIRST_SHARED, FLOWS, Law, Queue, Waits};
+use super::layout::{BINS, FIRST_BIN, FIRST_SHARED, FLOWS};
+use super::queue::{Law, Queue, Waits};
 use crate::contract::Cx;
 use crate::parts::bins::Bins;
 

@@ -5,7 +5,8 @@ use weir_packet::KeyKind;
 
 use super::TripleFair;
 use super::hosts::{NONE, ONE};
-use super::queue::{FIRST_BIN, FLOWS, Queue};
+use super::layout::{FIRST_BIN, FLOWS};
+use super::queue::Queue;
 use crate::parts::bins::ASIDE;
 use crate::waiting::{Price, Service, Waiting};
 

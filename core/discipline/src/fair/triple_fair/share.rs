@@ -21,7 +21,8 @@ use weir_base::Span;
 
 use super::TripleFair;
 use super::hosts::{Host, ONE, advance, beyond};
-use super::queue::{FAMILIAR_PACKETS, FLOWS, QUEUES, Queue, Waits};
+use super::layout::{FLOWS, QUEUES};
+use super::queue::{FAMILIAR_PACKETS, Queue, Waits};
 use super::turns::TAG_MAX;
 
 /// Full frames by which a flow may be ahead of its share and still be light.

@@ -6,10 +6,11 @@ use super::{
 };
 use crate::report::Line;
 use crate::reproduce::figure::swept;
+use crate::reproduce::findings::{Findings, check, show};
 use crate::reproduce::measured::Measured;
 use crate::reproduce::query::{Point, extremes, pairs};
 use crate::reproduce::recipe::{Recipe, TOLERANCE, claim, line, names};
-use crate::reproduce::verdict::{Findings, Samples, check, show};
+use crate::reproduce::samples::Samples;
 
 /// A metric by interval, with a line for each mechanism.
 fn lines(m: &Measured, metric: &str) -> Vec<Line> {

@@ -4,10 +4,11 @@ mod figures;
 mod tables;
 mod text;
 
+use super::findings::Findings;
 use super::measured::Measured;
 use super::query::{Point, Series, series};
 use super::recipe::{Paper, results};
-use super::verdict::{Findings, Samples};
+use super::samples::Samples;
 use crate::scenario::Reading;
 use figures::{basic, fig7, fig8, fig9};
 use tables::{table2, table3};

@@ -1,10 +1,11 @@
 //! Tables II and III: a link of 1 Gbit/s.
 
 use super::{BOTH, DELAY, GOODPUT, LOCAL, gigabit};
+use crate::reproduce::findings::check;
 use crate::reproduce::measured::Measured;
 use crate::reproduce::query::{Quantity, pairs};
 use crate::reproduce::recipe::{Recipe, TOLERANCE, claim, line};
-use crate::reproduce::verdict::{Samples, check};
+use crate::reproduce::samples::Samples;
 
 /// The lines of Tables II and III: the mechanism and its interval.
 const GIGABIT: [(&str, Option<u32>, &str); 5] = [

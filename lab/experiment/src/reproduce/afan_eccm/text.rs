@@ -4,10 +4,11 @@ use super::{
     BOTH, DELAY, GOODPUT, INTERVALS, LISTED, OUTAGE, READS, REMOVED, REMOVED_ESTABLISHED, RUNS,
     WRITES, alike, at, basic_link, gigabit, show_printed,
 };
+use crate::reproduce::findings::{check, show};
 use crate::reproduce::measured::Measured;
 use crate::reproduce::query::{Point, pairs, series};
 use crate::reproduce::recipe::{Recipe, claim};
-use crate::reproduce::verdict::{Samples, check, show};
+use crate::reproduce::samples::Samples;
 
 /// Another metric of the same mechanism divided by its runs.
 fn in_a_run(at: &Point<'_>, metric: &str) -> Samples {

@@ -2,10 +2,11 @@
 
 use super::{TCP, UDP, at};
 use crate::reproduce::figure::curve;
+use crate::reproduce::findings::{Findings, check, show};
 use crate::reproduce::measured::{Measured, Window};
 use crate::reproduce::query::{Series, pairs, series};
 use crate::reproduce::recipe::{Recipe, claim, names};
-use crate::reproduce::verdict::{Findings, Samples, check, show};
+use crate::reproduce::samples::Samples;
 use weir_base::statistics::{mean, slope};
 
 const DISCIPLINES: [&str; 3] = ["dppbrb", "drr", "drop-tail"];

@@ -3,10 +3,11 @@
 use super::{TCP, UDP, at};
 use crate::report::Line;
 use crate::reproduce::figure::{curve, swept};
+use crate::reproduce::findings::{check, show};
 use crate::reproduce::measured::{Measured, Window};
 use crate::reproduce::query::{Point, Series, pairs, series};
 use crate::reproduce::recipe::{Recipe, claim};
-use crate::reproduce::verdict::{Samples, check, show};
+use crate::reproduce::samples::Samples;
 
 /// Delivered by offered load of an FE's control messages.
 fn control(m: &Measured, figure: &str, variant: &str, fe: u32, window: Window) -> Samples {
@@ -17,9 +18,10 @@ fn control(m: &Measured, figure: &str, variant: &str, fe: u32, window: Window) -
 /// Throughput of these traffics over time.
 fn lines(at: &Point<'_>, traffics: &[&str]) -> Vec<Line> {
     let line = |traffic: &&str| {
-        let (kind, payload) = match traffic.starts_with("control") {
-            true => ("TCP", TCP),
-            false => ("UDP", UDP),
+        let (kind, payload) = if traffic.starts_with("control") {
+            ("TCP", TCP)
+        } else {
+            ("UDP", UDP)
         };
         let goodput = format!("goodput_mbps.{traffic}");
         curve(format!("{traffic} ({kind})"), at, &goodput, 1.0 / payload)

@@ -9,10 +9,11 @@ use weir_discipline::channel::dppbrb::{Law, by_rate};
 use weir_discipline::parts::rate::{RateEstimate, Window};
 
 use super::{TCP, UDP, at};
+use crate::reproduce::findings::{Findings, check, show};
 use crate::reproduce::measured::Measured;
 use crate::reproduce::query::series;
 use crate::reproduce::recipe::{Recipe, claim};
-use crate::reproduce::verdict::{Findings, check, show, shown};
+use crate::reproduce::samples::shown;
 
 /// Total rate in bit/s: five FEs on 100 Mbit/s, with 5 Mbit/s of control messages each.
 const TOTAL: f64 = 100e6;
@@ -296,9 +297,10 @@ fn stays(_: &Measured, f: &mut Findings) {
     let mut draws = Streams::new(1).stream("reproduce.stays");
     let [mut outside, mut wrong] = [0, 0];
     for _ in 0..STEPS {
-        let drop = match draws.random_bool(0.5) {
-            true => 0.0,
-            false => draws.random::<f64>().powi(3),
+        let drop = if draws.random_bool(0.5) {
+            0.0
+        } else {
+            draws.random::<f64>().powi(3)
         };
         let next = law.adjust(share, drop);
         outside += u32::from(!(0.5..=1.0).contains(&next));

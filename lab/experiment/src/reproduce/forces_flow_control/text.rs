@@ -1,8 +1,8 @@
 //! Claims of the text without a figure.
 
 use super::{UDP, at};
+use crate::reproduce::findings::{check, show};
 use crate::reproduce::recipe::{Recipe, claim};
-use crate::reproduce::verdict::{check, show};
 use weir_base::statistics::mean;
 
 pub(super) fn text(r: &mut Recipe) {

@@ -3,10 +3,11 @@
 use super::at;
 use crate::report::Line;
 use crate::reproduce::figure::swept;
+use crate::reproduce::findings::{check, show};
 use crate::reproduce::measured::Measured;
 use crate::reproduce::query::{Series, pairs, series};
 use crate::reproduce::recipe::{Recipe, TOLERANCE, claim, line};
-use crate::reproduce::verdict::{Samples, check, show};
+use crate::reproduce::samples::Samples;
 
 const ONE: &str = "one thread";
 const TWO: &str = "two threads";

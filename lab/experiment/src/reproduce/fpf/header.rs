@@ -3,10 +3,11 @@
 use super::at;
 use super::internet::graph;
 use crate::reproduce::figure::swept;
+use crate::reproduce::findings::{Findings, check, show};
 use crate::reproduce::measured::Measured;
 use crate::reproduce::query::{Series, series};
 use crate::reproduce::recipe::{Recipe, claim, names};
-use crate::reproduce::verdict::{Findings, Samples, check, show};
+use crate::reproduce::samples::Samples;
 use crate::scale::header::Header;
 
 /// Number of domains of the longest path.

@@ -1,10 +1,10 @@
 //! Figure 8 and Table II: paths between domains, degrees, and the size of LIDs.
 
 use crate::reproduce::figure::swept;
+use crate::reproduce::findings::{check, show};
 use crate::reproduce::measured::Measured;
 use crate::reproduce::query::Point;
 use crate::reproduce::recipe::{Recipe, TOLERANCE, claim, line};
-use crate::reproduce::verdict::{check, show};
 use crate::scale::header::{lid_bytes, lids};
 
 /// The domains of the paper.

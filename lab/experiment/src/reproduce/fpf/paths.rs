@@ -2,10 +2,11 @@
 
 use super::at;
 use crate::options::Habitat;
+use crate::reproduce::findings::check;
 use crate::reproduce::measured::Measured;
 use crate::reproduce::query::pairs;
 use crate::reproduce::recipe::{Recipe, claim};
-use crate::reproduce::verdict::{Samples, check};
+use crate::reproduce::samples::Samples;
 
 /// Packets that were sent over a link.
 fn sent(m: &Measured, variant: &str, link: &str) -> Samples {

@@ -4,10 +4,11 @@ use super::{
     FPS, FRAME_BYTES, IN_MEMORY, INTERFACES, OF_LINK, OF_LINK_OFFERED, ROUTES, at, core, edge,
 };
 use crate::reproduce::figure::swept;
+use crate::reproduce::findings::{Findings, check, show};
 use crate::reproduce::measured::Measured;
 use crate::reproduce::query::{Point, Series, extremes, pairs, series};
 use crate::reproduce::recipe::{Recipe, claim};
-use crate::reproduce::verdict::{Findings, Samples, check, show};
+use crate::reproduce::samples::Samples;
 
 /// Maximum half of a 95 % interval, as a share of the mean.
 const SPREAD_MAX: f64 = 0.02;

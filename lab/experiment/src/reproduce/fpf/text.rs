@@ -1,9 +1,9 @@
 //! Claims of the text.
 
 use super::{FPS, FRAME_BYTES, IN_MEMORY, OF_LINK, OF_LINK_OFFERED, ROUTES, at, core};
+use crate::reproduce::findings::{check, show};
 use crate::reproduce::query::{pairs, series};
 use crate::reproduce::recipe::{Recipe, claim};
-use crate::reproduce::verdict::{check, show};
 
 pub(super) fn text(r: &mut Recipe) {
     r.title = "Claims of the text";

@@ -2,10 +2,11 @@
 
 use super::{FIFO, HOGS, HUBS, KNOWN, NORMAL, SHARE, TCP, by_reading, limited, udp_share};
 use crate::reproduce::figure::swept;
+use crate::reproduce::findings::{check, show};
 use crate::reproduce::measured::Measured;
 use crate::reproduce::query::{Point, extremes, pairs, series};
 use crate::reproduce::recipe::{Recipe, TOLERANCE, claim, line};
-use crate::reproduce::verdict::{Samples, check, show};
+use crate::reproduce::samples::Samples;
 
 /// UDP's share above what is set.
 fn excess(m: &Measured, percent: u32, floods: u32) -> Samples {

@@ -4,10 +4,11 @@ mod figures;
 mod tables;
 mod text;
 
+use super::findings::Findings;
 use super::measured::Measured;
 use super::query::{Point, Series, pairs, series};
 use super::recipe::{Paper, names, results};
-use super::verdict::{Findings, Samples};
+use super::samples::Samples;
 use crate::scenario::Reading;
 use figures::{fig5a, fig5b, fig6, fig7};
 use tables::{table1, table2, table3, table4};

@@ -4,10 +4,11 @@ use super::{
     FETCHES, FIFO, FLOODS, HOGS, HUBS, LRU, RESPONSE, RESPONSE_DEV, SHARE, TCP, UDP, by_reading,
     flooded, lines, show_printed, variant,
 };
+use crate::reproduce::findings::{Findings, check, show};
 use crate::reproduce::measured::Measured;
 use crate::reproduce::query::pairs;
 use crate::reproduce::recipe::{Recipe, TOLERANCE, claim, line, names};
-use crate::reproduce::verdict::{Findings, Samples, check, show};
+use crate::reproduce::samples::Samples;
 
 /// UDP, web fetches, TCP, TCP share.
 const TABLE_1: [[f64; 4]; 6] = [

@@ -3,10 +3,11 @@
 use super::{
     FETCHES, FIFO, FLOODS, HOGS, KNOWN, LRU, RESPONSE, RESPONSE_DEV, SHARE, flooded, udp_share,
 };
+use crate::reproduce::findings::{Findings, check, show};
 use crate::reproduce::measured::Measured;
 use crate::reproduce::query::{Point, pairs};
 use crate::reproduce::recipe::{Recipe, claim};
-use crate::reproduce::verdict::{Findings, Samples, check, show};
+use crate::reproduce::samples::Samples;
 
 /// A remedy for four floods: UDP's share above the 30 % that are set.
 fn remedied(m: &Measured, remedy: &str) -> Samples {

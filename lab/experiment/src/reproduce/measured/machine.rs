@@ -11,7 +11,6 @@ use crate::error::Error;
 use crate::load::Runner;
 use crate::options::{Habitat, RunOptions};
 use crate::reproduce::bench::Measures;
-use crate::reproduce::recipe::Recipe;
 use crate::reproduce::{Options, papers};
 use crate::results::PointResult;
 
@@ -33,24 +32,22 @@ pub(super) fn is_known(name: &str) -> bool {
     load(name).is_some() || bench(name).is_some()
 }
 
-/// Runs the measurements of the machine that these results need, and adds their points.
+/// Runs these load tests and other measurements of the machine, and adds their points.
 pub(in crate::reproduce) fn add_of_machine(
     measured: &mut Measured,
-    recipes: &[&'static Recipe],
+    [loads, benches]: [BTreeSet<&'static str>; 2],
     how: &Options,
     options: &RunOptions,
 ) -> Result<(), Error> {
     let mut runner = Runner::new(options)?;
-    let loads = recipes.iter().flat_map(|recipe| recipe.loads);
-    for name in loads.collect::<BTreeSet<_>>() {
+    for name in loads {
         if let Some(load) = load(name) {
             let points = runner.run(load, how.quick)?;
             measured.scenarios.insert(name, without_scenario(points));
         }
     }
     measured.tests += runner.tests();
-    let benches = recipes.iter().flat_map(|recipe| recipe.benches);
-    for name in benches.collect::<BTreeSet<_>>() {
+    for name in benches {
         if let Some(measures) = bench(name) {
             if measures.needs_lab() && options.on != Habitat::Lab {
                 let note = format!("{name} requires real interfaces; use --on lab");

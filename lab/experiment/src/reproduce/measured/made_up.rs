@@ -9,13 +9,13 @@ use serde_json::{Map, Value};
 use super::{Measured, Measurement, machine, points, without_scenario};
 use crate::options::Habitat;
 use crate::reproduce::Options;
-use crate::reproduce::recipe::Recipe;
 use crate::results::{Curve, OneRun, PointResult};
 use crate::scenario::Reading;
 
-/// Makes measurements for a result as read, and for the paper as printed.
+/// Makes measurements of scenarios, as read and as printed, and of load tests and other measurements of the machine.
 pub(in crate::reproduce) fn made_up(
-    recipe: &'static Recipe,
+    names: &[&'static str],
+    [loads, benches]: [&[&'static str]; 2],
     metrics: &BTreeSet<String>,
     curves: &BTreeSet<String>,
 ) -> Measured {
@@ -26,8 +26,7 @@ pub(in crate::reproduce) fn made_up(
         ..PointResult::default()
     };
     let of = |reading| {
-        let names = recipe.scenarios.iter().chain(recipe.readings).copied();
-        let scenarios = names.map(|name| {
+        let scenarios = names.iter().map(|&name| {
             let points = points(name, reading, &Options::default(), Habitat::Sim).unwrap();
             let one = |point: crate::scenario::Point| Measurement {
                 result: Arc::new(result(point.variant.clone(), point.set.clone())),
@@ -44,14 +43,14 @@ pub(in crate::reproduce) fn made_up(
     };
     let mut measured = of(Reading::Calibrated);
     measured.columns = vec![(Reading::Printed, of(Reading::Printed))];
-    for name in recipe.loads {
+    for name in loads {
         let points = machine::load(name).unwrap().points().into_iter();
         let points = points.map(|point| result(Some(point.form.to_string()), point.place()));
         measured
             .scenarios
             .insert(name, without_scenario(points.collect()));
     }
-    for name in recipe.benches {
+    for name in benches {
         let points = machine::bench(name).unwrap().points().into_iter();
         let points = points.map(|(variant, set)| result(Some(variant.to_owned()), set));
         measured

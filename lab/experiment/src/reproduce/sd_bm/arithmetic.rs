@@ -1,8 +1,8 @@
 //! Table I and Figure 5: the calculated holding time of packets.
 
 use super::THRESHOLDS;
+use crate::reproduce::findings::check;
 use crate::reproduce::recipe::{Recipe, claim};
-use crate::reproduce::verdict::check;
 
 /// The rate of all links of the paper, and the size of its packets.
 const LINK_BPS: f64 = 10e6;

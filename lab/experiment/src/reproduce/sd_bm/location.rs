@@ -1,9 +1,10 @@
 //! Where packets are lost.
 
 use super::{INGRESSES, THRESHOLDS, by_threshold, loaded, tables};
+use crate::reproduce::findings::{check, show};
 use crate::reproduce::query::{Point, extremes, pairs};
 use crate::reproduce::recipe::{Recipe, claim};
-use crate::reproduce::verdict::{Samples, check, show};
+use crate::reproduce::samples::Samples;
 
 const LOADS: [f64; 3] = [1.4, 1.8, 2.0];
 

@@ -16,7 +16,7 @@ mod thresholds;
 use super::measured::Measured;
 use super::query::{Point, Series, series};
 use super::recipe::{Paper, results};
-use super::verdict::Samples;
+use super::samples::Samples;
 use arithmetic::{fig5, table1};
 use location::location;
 use queues::{fig1, fig8};

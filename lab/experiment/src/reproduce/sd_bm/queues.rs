@@ -2,10 +2,11 @@
 
 use super::{INGRESSES, peak, tables};
 use crate::reproduce::figure::curve;
+use crate::reproduce::findings::{Findings, check};
 use crate::reproduce::measured::Measured;
 use crate::reproduce::query::{pairs, series};
 use crate::reproduce::recipe::{Recipe, claim};
-use crate::reproduce::verdict::{Findings, Samples, check};
+use crate::reproduce::samples::Samples;
 use weir_base::statistics::mean;
 
 fn queue(name: &str) -> String {

@@ -3,10 +3,11 @@
 use super::{DELAY, JITTER, LOSS, goodput, loaded};
 use crate::report::Line;
 use crate::reproduce::figure::swept;
+use crate::reproduce::findings::{Findings, check, show};
 use crate::reproduce::measured::Measured;
 use crate::reproduce::query::{Point, Quantity, Series, pairs, series};
 use crate::reproduce::recipe::{Recipe, claim};
-use crate::reproduce::verdict::{Findings, check, show, shown};
+use crate::reproduce::samples::shown;
 
 const LOADS_7: [f64; 3] = [1.0, 1.4, 1.8];
 

@@ -1,9 +1,10 @@
 //! Claims of the text without a table or figure.
 
 use super::{DELAY, INGRESSES, LOSS, goodput, loaded, peak, tables};
+use crate::reproduce::findings::{Findings, check, show};
 use crate::reproduce::query::{Point, Quantity, pairs};
 use crate::reproduce::recipe::{Recipe, claim, names};
-use crate::reproduce::verdict::{Findings, Samples, check, show};
+use crate::reproduce::samples::Samples;
 
 /// Adds the finding whether either delay or loss is clearly lower, and the mean of the other is at most 5 % higher. A
 /// law that delivers nothing has neither, and is not better.

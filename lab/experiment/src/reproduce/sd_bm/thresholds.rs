@@ -2,10 +2,11 @@
 
 use super::{DELAY, LOSS, THRESHOLDS, by_threshold, tables};
 use crate::reproduce::figure::{sweep, swept};
+use crate::reproduce::findings::{Findings, check, show};
 use crate::reproduce::measured::Measured;
 use crate::reproduce::query::{Point, Quantity, pairs, series};
 use crate::reproduce::recipe::{Recipe, claim, line, names};
-use crate::reproduce::verdict::{Findings, Samples, check, show};
+use crate::reproduce::samples::Samples;
 
 /// RED (at 0), and RS-RED by threshold: delay in ms, and loss in %.
 const TABLE_2: [(u32, f64); 5] = [(0, 81.0), (20, 88.0), (30, 97.0), (40, 106.0), (50, 117.0)];
