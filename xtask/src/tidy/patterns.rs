@@ -17,74 +17,74 @@ struct Pattern {
 
 const PATTERNS: &[Pattern] = &[
     Pattern {
-        name: "headless clause",
+        name: "a headless clause",
         remedy: "name the thing: dropped packets, any reader",
         regex: r"\b([Ww]ho(m?ever)|[Ww]hat (is|was|it|they|comes|goes|waits|passes))\b",
         except: None,
-        lines: 161,
+        lines: 122,
     },
     Pattern {
-        name: "bare `one` or `those`",
+        name: "a bare `one` or `those`",
         remedy: "repeat the noun",
         regex: r"\b([Oo]nes?|[Tt]hose) (that|of|with|without|whose|in|from|by) ",
         except: None,
-        lines: 569,
+        lines: 523,
     },
     Pattern {
-        name: "comment that opens with a pronoun",
+        name: "a comment that opens with a pronoun",
         remedy: "open with the noun, or delete the comment",
         regex: r"^\s*//[/!]? (It|Its|They|Their|Of (it|its|them|these)|The same|The others?)\b",
         except: None,
         lines: 88,
     },
     Pattern {
-        name: "standing, lying, gone",
+        name: "`is there`, `lies` or `gone`",
         remedy: "exists, is missing, was deleted, is down",
         regex: r"\b(is|are|was|were|be|not) (there|gone|away)\b|\b(stands?|lies?) (in|at|on|by|between|behind|beside|ahead|below|for)\b",
         except: None,
-        lines: 69,
+        lines: 49,
     },
     Pattern {
-        name: "negated noun",
+        name: "a negated noun",
         remedy: "is not a socket; `None` if",
         regex: r"([Tt]here )?\b(is|are|was|were|be) no \w+|; none\b|\bnone (if|for|when|while|without)\b",
         except: Some(r"^[Tt]here |no (longer|more|less)"),
-        lines: 52,
+        lines: 32,
     },
     Pattern {
-        name: "anew",
+        name: "`anew` or its like",
         remedy: "restart, recreate, reset, no longer",
         regex: r"\b(anew|any more|from now on|defaults? again|again and again)\b",
         except: None,
-        lines: 26,
+        lines: 16,
     },
     Pattern {
-        name: "German preposition",
+        name: "a German preposition",
         remedy: "under, next to; through, via; our classes",
         regex: r"\bbeside\b|\b(goes?|leaves?|comes?|came|went) (in |out )?by (a|an|the|its|it|that|which|IP|another)\b|\bof ours\b",
         except: None,
-        lines: 144,
+        lines: 132,
     },
     Pattern {
-        name: "talking object",
+        name: "a talking object",
         remedy: "files define, kernels report, tables list",
         regex: r"\b(says?|tells?)\b",
         except: None,
-        lines: 196,
+        lines: 169,
     },
     Pattern {
-        name: "household metaphor",
+        name: "a household metaphor",
         remedy: "the glossary's word",
         regex: r"\b(in force|wish(es)?|signs? of life|under way|heard of|the books|by turns)\b",
         except: None,
-        lines: 152,
+        lines: 136,
     },
     Pattern {
-        name: "passive without agent, `shall`",
+        name: "a passive without an agent, or `shall`",
         remedy: "name the actor, or use the imperative",
         regex: r"\b(shall|is meant|are meant)\b|\b(is|are) (asked|taken|given|kept|wanted|told|held|noted)\b( by)?",
         except: Some(" by$"),
-        lines: 174,
+        lines: 145,
     },
 ];
 
@@ -104,7 +104,7 @@ fn check_with(tree: &Tree, patterns: &[Pattern], faults: &mut Vec<String>) {
         let (found, permitted) = (places.len(), pattern.lines);
         if found > permitted {
             faults.push(format!(
-                "{} lines have a {}, {permitted} are permitted; write: {} (the last one: {})",
+                "{} lines have {}, {permitted} are permitted; write: {} (the last one: {})",
                 found,
                 pattern.name,
                 pattern.remedy,
@@ -112,7 +112,7 @@ fn check_with(tree: &Tree, patterns: &[Pattern], faults: &mut Vec<String>) {
             ));
         } else if found < permitted {
             faults.push(format!(
-                "only {found} lines have a {}: write this number in xtask/src/tidy/patterns.rs",
+                "only {found} lines have {}: write this number in xtask/src/tidy/patterns.rs",
                 pattern.name
             ));
         }
