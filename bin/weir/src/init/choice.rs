@@ -257,7 +257,7 @@ mod tests {
         let none = machine(two(), &[]);
         let why = choose(&none, None, &[]).unwrap_err();
         assert!(
-            why.contains("no default route") && why.contains("There are eth0, eth1"),
+            why.contains("no default route") && why.contains("The interfaces are eth0, eth1"),
             "{why}"
         );
         let several = machine(two(), &["eth0", "eth1"]);

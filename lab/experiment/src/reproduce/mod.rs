@@ -705,8 +705,7 @@ mod tests {
         let reproduction = run(&[wrong], &Options::default()).unwrap();
         let claim = &reproduction.results[0].claims[0];
         assert_eq!(claim.verdict, Verdict::Missing);
-        let expected =
-            "there is no metric `tcp_share_ration`; there is no point `x` of `no scenario`";
+        let expected = "unknown metric `tcp_share_ration`; unknown point `x` of `no scenario`";
         assert!(claim.evidence.starts_with(expected), "{}", claim.evidence);
         let missing: Vec<_> = reproduction.mistakes().map(|(id, _)| id).collect();
         assert_eq!(
