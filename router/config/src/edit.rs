@@ -123,7 +123,7 @@ mod tests {
         let through = super::edited(text, &[assignment("port.wan.rate.x=1").unwrap()]);
         assert_eq!(
             through.unwrap_err(),
-            "`rate` has a value, and no components"
+            "`rate` is a value and has no components"
         );
     }
 }

@@ -540,7 +540,7 @@ mod tests {
                     .join("; ");
                 let before = metrics.len() + curves.len();
                 for (kind, names) in [("metric", &mut metrics), ("curve", &mut curves)] {
-                    let before = format!("there is no {kind} `");
+                    let before = format!("unknown {kind} `");
                     let parts = unknown.split(&before).skip(1);
                     names.extend(parts.filter_map(|part| Some(part.split_once('`')?.0.to_owned())));
                 }
