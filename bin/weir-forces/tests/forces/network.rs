@@ -512,7 +512,7 @@ fn a_network_that_is_wrong_is_refused_with_its_line_and_changes_nothing() {
         ),
         (
             &["--from", "c1", "--to", "a", "--destination", "10.0.7.0/24"],
-            "the path `plain` of the file has these packets",
+            "the path `plain` of the file already has these packets",
         ),
         (
             &[

@@ -259,7 +259,7 @@ fn two_fes_on_a_machine_respect_each_others_routes() {
     };
     let (_, said) = route("add", "11.0.0.0/26 via 10.78.0.2 dev wan");
     assert!(
-        said.contains("route 11.0.0.0/26: another FE on this machine has a route of this prefix"),
+        said.contains("route 11.0.0.0/26: another FE on this machine has a route for this prefix"),
         "{said}"
     );
     assert!(route("add", "13.0.0.0/8 via 10.78.0.2 dev wan").0);

@@ -293,7 +293,7 @@ fn the_interface_is_the_routers_own_and_comes_back() {
     network.ip("c", foreign);
     let refused = network.refused("c", &apply("foreign"));
     assert!(
-        refused.contains("an interface `foreign` already"),
+        refused.contains("interface `foreign` already exists"),
         "{refused}"
     );
     network.weir("c", &apply("weir2"));

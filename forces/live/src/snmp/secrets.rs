@@ -221,7 +221,7 @@ mod tests {
             "line 1 must have its value in quotes"
         );
         assert_eq!(why("secret"), "line 1 must be KEY = \"VALUE\"");
-        assert!(why(&format!("{USER}{USER}")).starts_with("line 4 has a key"));
+        assert!(why(&format!("{USER}{USER}")).starts_with("line 4 repeats a key"));
         assert!(why(&format!("{USER}privacy = \"rot13\"")).contains("aes or des"));
         assert!(why(&format!("{USER}privacy = \"aes\"")).contains("`privacy_password` must have"));
         assert!(why(&format!("{USER}privacy_password = \"87654321\"")).contains("aes or des"));

@@ -584,7 +584,10 @@ arrivals = "exponential 1 s"
             ("arrivals = \"exponential 2 d\"", "\"exponential 0.2 s\""),
             ("spread = \"1 h\"", "a time from \"0 s\""),
             ("spacing = \"jittered 2\"", "from 0 to 1"),
-            ("flows = 600_000", "makes 1200000 flows with 2 pairs of hosts"),
+            (
+                "flows = 600_000",
+                "makes 1200000 flows with 2 pairs of hosts",
+            ),
         ] {
             refused("traffic.long", lines, expected);
         }
