@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_row_is_a_line_of_each_metric() {
         let expected = "\
-# HELP weir_queue_info Texts as labels; the value is always 1.
+# HELP weir_queue_info The strings of a row as labels; the value is always 1.
 # TYPE weir_queue_info gauge
 weir_queue_info{port=\"wan\",discipline=\"fifo\"} 1
 # HELP weir_queue_sent_packets_total Sent.

@@ -711,7 +711,7 @@ mod tests {
             ),
             (
                 "fpf.ether_type = 0x0800",
-                "fpf.ether_type: Ethernet type 0x0800 is not free",
+                "fpf.ether_type: Ethernet type 0x0800 cannot be used for FPF",
             ),
             (
                 "fpf.rule.to-b.queue = 7",
