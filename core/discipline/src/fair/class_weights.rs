@@ -155,6 +155,7 @@ impl Sharing for ByWeight {
     const MANUAL: Manual = MANUAL;
     const MEASURE: Measure = Measure::Packets;
 
+    #[inline]
     fn layout(params: &Params) -> Layout {
         Layout {
             bins: params.classes.count(),
@@ -191,6 +192,7 @@ impl Sharing for ByWeight {
         self.set_costs(new);
     }
 
+    #[inline]
     fn settle(&mut self, _now: Instant) {
         self.clock.idle();
     }

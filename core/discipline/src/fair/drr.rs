@@ -104,6 +104,7 @@ impl Sharing for Round {
     type Params = Params;
     const MANUAL: Manual = MANUAL;
 
+    #[inline]
     fn layout(params: &Params) -> Layout {
         Layout {
             bins: params.buckets,
@@ -121,6 +122,7 @@ impl Sharing for Round {
         self.round = VecDeque::with_capacity(bins);
     }
 
+    #[inline]
     fn touch(&self, bin: usize) {
         std::hint::black_box(self.shares[bin].active);
     }

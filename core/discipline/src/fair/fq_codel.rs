@@ -188,6 +188,7 @@ impl Sharing for NewAndOld {
         params.control.check()
     }
 
+    #[inline]
     fn layout(params: &Params) -> Layout {
         Layout {
             bins: params.flows,
@@ -206,6 +207,7 @@ impl Sharing for NewAndOld {
         self.old = VecDeque::with_capacity(bins);
     }
 
+    #[inline]
     fn touch(&self, bin: usize) {
         std::hint::black_box(self.flows[bin].listed);
     }

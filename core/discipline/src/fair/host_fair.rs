@@ -284,6 +284,7 @@ impl Sharing for ByHost {
         params.control.check()
     }
 
+    #[inline]
     fn layout(params: &Params) -> Layout {
         Layout {
             bins: params.flows,
@@ -318,15 +319,18 @@ impl Sharing for ByHost {
     }
 
     /// The first bin of the flow's set.
+    #[inline]
     fn find(&self, _queues: &Queues<Params>, cx: &Cx<'_>, packet: &Packet) -> Option<usize> {
         Some(self.sets.first(cx.keys.hash(packet, KeyKind::Flow)))
     }
 
+    #[inline]
     fn touch(&self, bin: usize) {
         std::hint::black_box(self.flows[bin].waits);
     }
 
     /// Forgets service beyond a share.
+    #[inline]
     fn settle(&mut self, now: Instant) {
         while let Some(Reverse((_, bin))) = self.waiting.pop() {
             self.leave(bin as usize, now);
@@ -366,6 +370,7 @@ impl Sharing for ByHost {
         self.waiting.push(Reverse((flow.tag, bin as u32)));
     }
 
+    #[inline]
     fn overflow(&mut self, params: &Params, bin: usize, now: Instant) {
         self.flows[bin].blue.overflow(params.control.target, now);
     }

@@ -160,6 +160,7 @@ impl Sharing for Salted {
     const MANUAL: Manual = MANUAL;
     const MEASURE: Measure = Measure::Packets;
 
+    #[inline]
     fn layout(params: &Params) -> Layout {
         Layout {
             bins: params.buckets,
@@ -191,6 +192,7 @@ impl Sharing for Salted {
         Some(queues.bins.bin(self.salt.mix(hash)))
     }
 
+    #[inline]
     fn touch(&self, bin: usize) {
         std::hint::black_box(self.shares[bin].active);
     }

@@ -154,6 +154,7 @@ impl Sharing for ByTag {
     type Params = Params;
     const MANUAL: Manual = MANUAL;
 
+    #[inline]
     fn layout(params: &Params) -> Layout {
         Layout {
             bins: params.buckets,
@@ -171,11 +172,13 @@ impl Sharing for ByTag {
         self.waiting = BinaryHeap::with_capacity(bins);
     }
 
+    #[inline]
     fn touch(&self, bin: usize) {
         std::hint::black_box(self.places[bin].waits);
     }
 
     /// Queues that were emptied to make room lose their turns.
+    #[inline]
     fn settle(&mut self, _now: Instant) {
         for Reverse((_, bin)) in self.waiting.drain() {
             self.places[bin as usize].waits = false;
