@@ -79,7 +79,7 @@ pub(crate) enum BenchCommand {
         #[arg(long, default_value = "60.0", value_parser = seconds)]
         seconds: f64,
         /// Transports to measure: quic, tcp_udp, sctp, sctp_udp
-        #[arg(long, value_delimiter = ',', default_value = "quic,tcp_udp", value_parser = transport)]
+        #[arg(long, value_delimiter = ',', default_value = "quic,tcp_udp")]
         transports: Vec<Transport>,
         /// Print JSON
         #[arg(long)]
@@ -254,16 +254,6 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
 
 /// Number of Configs whose round trips `weir bench forces` measures.
 const ROUND_TRIPS: u64 = 2000;
-
-fn transport(word: &str) -> Result<Transport, String> {
-    let known = || {
-        format!(
-            "unknown transport; permitted: {}",
-            Transport::WORDS.join(", ")
-        )
-    };
-    Transport::from_word(word).ok_or_else(known)
-}
 
 fn forces_table(rows: &[Row]) -> String {
     let mut table = Table::new(&[

@@ -23,6 +23,7 @@
 //! runtime have a resolution of one millisecond.
 
 use std::collections::VecDeque;
+use std::str::FromStr;
 
 use weir_base::setting::Scalar;
 use weir_base::{Instant, Rate, Span, Streams, Tally};
@@ -98,11 +99,6 @@ impl Schedule {
     /// The names in a configuration, in the order of [`Self::ALL`].
     pub const WORDS: &'static [&'static str] = &["dppbrb", "priorities", "drop_tail"];
 
-    /// The schedule with this name.
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(w, _)| *w == word).map(|(_, s)| *s)
-    }
-
     /// Name in a configuration.
     pub fn word(self) -> &'static str {
         let own = Self::ALL.iter().find(|(_, schedule)| *schedule == self);
@@ -122,6 +118,16 @@ impl Schedule {
             Ok(spec) => spec,
             Err(error) => unreachable!("these parameters are permitted: {error}"),
         }
+    }
+}
+
+impl FromStr for Schedule {
+    type Err = String;
+    fn from_str(word: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|(own, _)| *own == word);
+        let known = Self::WORDS.join(", ");
+        let unknown = || format!("unknown schedule; permitted: {known}");
+        found.map(|(_, schedule)| *schedule).ok_or_else(unknown)
     }
 }
 

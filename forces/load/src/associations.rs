@@ -4,36 +4,20 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use weir_base::{Rate, Span};
+use weir_base::Span;
 use weir_forces_live::tml::{Schedule, Transport};
 
+use crate::ce::session::{self as ce, CeReport};
+use crate::channel::{Channel, write_keys};
 use crate::error::Error;
-use crate::fetml::Cetml;
+use crate::fe::session::{self as fe, Group};
 use crate::lines::Line;
-use crate::part::Part;
-use crate::sessions::{CeReport, Channel, write_keys};
-use crate::{ce, fe};
+use crate::part::Processes;
 
-/// A process must answer within this time; associating a thousand FEs takes a while.
-const ANSWER: Duration = Duration::from_secs(60);
 /// Messages that are in flight at the end arrive within this time.
 const DRAIN: Duration = Duration::from_secs(1);
 /// The FEs' dead interval. The CE sends a heartbeat every second.
 const DEAD: Span = Span::from_secs(3);
-
-/// A group of FEs in one process.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Group {
-    /// Number of FEs.
-    pub(crate) fes: u32,
-    /// Events per second of each FE; and the length of an event in bytes.
-    pub(crate) per_s: f64,
-    pub(crate) bytes: u32,
-    /// Redirected packets per second of each FE.
-    pub(crate) packets_per_s: f64,
-    /// Rate of each FE's channel.
-    pub(crate) rate: Option<Rate>,
-}
 
 /// The result of a test with associations.
 #[derive(Debug)]
@@ -81,67 +65,44 @@ pub(crate) fn run(
         round_trips,
         channel: channel.clone(),
     };
-    let mut server = Part::start(executable, &options.to_args())?;
-    let address = match server.next(ANSWER)? {
-        Line::Listening {
-            control,
-            redirect_port,
-        } => Cetml {
-            control,
-            redirect_port,
-        },
-        line => return Err(server.failed(&format!("sent an unexpected line: {line:?}"))),
-    };
-    let alone = report(&mut server)?;
+    let ce = [options.to_args()].into_iter();
+    let (mut processes, addresses) = Processes::listen(executable, ce)?;
+    let alone = report(&mut processes)?;
     let began = Instant::now();
     let mut first = 1;
-    let mut parts = Vec::new();
-    for group in groups {
+    let groups = groups.iter().map(|group| {
         let options = fe::Options {
-            ce: address,
+            ce: addresses[0],
             first,
-            fes: group.fes,
-            per_s: group.per_s,
-            bytes: group.bytes,
-            packets_per_s: group.packets_per_s,
-            rate: group.rate,
+            group: *group,
             schedule: Schedule::default(),
             duration,
             dead: DEAD,
             channel: channel.clone(),
         };
         first += group.fes;
-        parts.push(Part::start(executable, &options.to_args())?);
-    }
-    for part in &mut parts {
-        match part.next(ANSWER)? {
-            Line::Connected => {}
-            line => return Err(part.failed(&format!("sent an unexpected line: {line:?}"))),
-        }
-    }
+        options.to_args()
+    });
+    processes.connect(executable, groups)?;
     let associate_s = began.elapsed().as_secs_f64();
-    let associated = report(&mut server)?;
-    parts.iter_mut().try_for_each(Part::ask)?;
-    let mut sent = [0, 0];
-    for part in &mut parts {
-        match part.next(Duration::from_nanos(duration.as_nanos()) + ANSWER)? {
-            Line::Sent { events, packets } => sent = [sent[0] + events, sent[1] + packets],
-            line => return Err(part.failed(&format!("sent an unexpected line: {line:?}"))),
-        }
-    }
+    let associated = report(&mut processes)?;
+    let sent = processes.send(duration, |line| match line {
+        Line::Sent { events, packets } => Some([events, packets]),
+        _ => None,
+    })?;
     std::thread::sleep(DRAIN);
     Ok(Shown {
         associate_s,
-        sent,
-        ce: [alone, associated, settled(&mut server)?],
+        sent: [0, 1].map(|n| sent.iter().map(|sent| sent[n]).sum()),
+        ce: [alone, associated, settled(&mut processes)?],
     })
 }
 
 /// The CE's report as soon as every heartbeat is answered; after [`DRAIN`] the latest report.
-fn settled(server: &mut Part) -> Result<CeReport, Error> {
+fn settled(processes: &mut Processes) -> Result<CeReport, Error> {
     let until = Instant::now() + DRAIN;
     loop {
-        let report = report(server)?;
+        let report = report(processes)?;
         let [sent, answered] = report.heartbeats;
         if sent == answered || Instant::now() >= until {
             return Ok(report);
@@ -150,12 +111,12 @@ fn settled(server: &mut Part) -> Result<CeReport, Error> {
     }
 }
 
-fn report(server: &mut Part) -> Result<CeReport, Error> {
-    server.ask()?;
-    match server.next(ANSWER)? {
-        Line::Sessions(report) => Ok(report),
-        line => Err(server.failed(&format!("sent an unexpected line: {line:?}"))),
-    }
+fn report(processes: &mut Processes) -> Result<CeReport, Error> {
+    let mut reports = processes.report(|line| match line {
+        Line::Sessions(report) => Some(report),
+        _ => None,
+    })?;
+    Ok(reports.remove(0)) // there is one CE
 }
 
 /// Options of [`bench`].

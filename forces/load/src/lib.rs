@@ -1,16 +1,16 @@
 //! The load test of the transports (TML): the load that a CE can carry, with its loss, delay and processor time.
 //!
 //! ```text
-//!   weir traffic load fetml       weir traffic load cetml (one process, or one for each FE)
-//!   FE 1 .. FE n  --- events ---> transport, answer
-//!                 <-- answers ---
+//!   fe: FE 1 .. FE n  --- events ---> ce: one process, or one for each FE
+//!                     <-- answers ---
 //! ```
 //!
 //! - [`plan`]: the measurements and their points
 //! - [`run`](mod@run): starts the processes of a point, and computes its metrics
-//! - [`cetml`], [`fetml`]: the two sides, `weir traffic load cetml` and `weir traffic load fetml`
-//! - [`ce`], [`fe`]: both sides with associations and heartbeats, over all transports; [`sessions`]: their common parts
-//! - [`associations`]: tests with these: a flood, and many FEs on one CE (`weir bench forces`)
+//! - [`associations`]: tests with associations: a flood, and many FEs on one CE (`weir bench forces`)
+//! - [`ce`], [`fe`]: the two sides, `weir traffic load`. Each runs only the transport (`tml`: CETML and FETML), or a
+//!   session with associations and heartbeats (`session`)
+//! - [`channel`]: transport and certificates of both sides
 //! - [`message`]: the messages
 //! - [`lines`], [`part`]: the processes, and the protocol between them
 //! - [`tally`]: the counts of a test
@@ -23,41 +23,42 @@
 
 pub mod associations;
 pub mod ce;
-pub mod cetml;
+pub mod channel;
 mod error;
 pub mod fe;
-pub mod fetml;
 mod lines;
 mod message;
 mod part;
 pub mod plan;
 pub mod run;
-pub mod sessions;
 mod tally;
 
 use std::io;
 
 pub use error::Error;
 
+/// File descriptors in addition to those of the links.
+const FILES: u64 = 64;
+
 /// The two sides of a load test.
 #[derive(Clone, Debug, PartialEq, clap::Subcommand)]
 pub enum Command {
     /// The CE's side: answer the events of FEs.
-    Cetml(cetml::Options),
+    Cetml(ce::tml::Options),
     /// The FEs' side: send events to a CETML, and count the answers.
-    Fetml(fetml::Options),
+    Fetml(fe::tml::Options),
     /// A CE with real associations.
-    Ce(ce::Options),
+    Ce(ce::session::Options),
     /// FEs with real associations.
-    Fe(Box<fe::Options>),
+    Fe(Box<fe::session::Options>),
 }
 
 /// Runs one side to its end.
 pub fn run(command: &Command) -> io::Result<()> {
     match command {
-        Command::Cetml(options) => cetml::run(options),
-        Command::Fetml(options) => fetml::run(options),
-        Command::Ce(options) => ce::run(options),
-        Command::Fe(options) => fe::run(options),
+        Command::Cetml(options) => ce::tml::run(options),
+        Command::Fetml(options) => fe::tml::run(options),
+        Command::Ce(options) => ce::session::run(options),
+        Command::Fe(options) => fe::session::run(options),
     }
 }

@@ -76,7 +76,7 @@ impl fmt::Display for Form {
 }
 
 /// One point of a load test.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// The quantity to measure.
     pub measures: Measures,

@@ -61,7 +61,7 @@ impl Wire {
         };
         Ok(Some(Self {
             rate,
-            schedule: Schedule::from_word(schedule).unwrap_or_default(),
+            schedule: schedule.parse().unwrap_or_default(),
             redirect: redirect.unwrap_or_default(),
         }))
     }
