@@ -4,20 +4,33 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use weir_base::Span;
-use weir_forces_live::tml::{Schedule, Transport};
+use weir_base::{Rate, Span};
+use weir_forces_live::tml::Transport;
 
-use crate::ce::session::{self as ce, CeReport};
+use crate::ce::session::CeReport;
 use crate::channel::{Channel, write_keys};
 use crate::error::Error;
-use crate::fe::session::{self as fe, Group};
 use crate::lines::Line;
-use crate::part::Processes;
+use crate::part::{Part, ask, start};
 
 /// Messages that are in flight at the end arrive within this time.
 const DRAIN: Duration = Duration::from_secs(1);
 /// The FEs' dead interval. The CE sends a heartbeat every second.
 const DEAD: Span = Span::from_secs(3);
+
+/// A group of FEs in one process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Group {
+    /// Number of FEs.
+    pub(crate) fes: u32,
+    /// Events per second of each FE; and the length of an event in bytes.
+    pub(crate) per_s: f64,
+    pub(crate) bytes: u32,
+    /// Redirected packets per second of each FE.
+    pub(crate) packets_per_s: f64,
+    /// Rate of each FE's channel.
+    pub(crate) rate: Option<Rate>,
+}
 
 /// The result of a test with associations.
 #[derive(Debug)]
@@ -59,34 +72,39 @@ pub(crate) fn run(
     groups: &[Group],
     (duration, round_trips): (Span, u64),
 ) -> Result<Shown, Error> {
-    let options = ce::Options {
-        fes: groups.iter().map(|group| group.fes).sum(),
-        dead: DEAD,
-        round_trips,
-        channel: channel.clone(),
-    };
-    let ce = [options.to_args()].into_iter();
-    let (mut processes, addresses) = Processes::listen(executable, ce)?;
-    let alone = report(&mut processes)?;
+    let fes: u32 = groups.iter().map(|group| group.fes).sum();
+    let mut ce = vec![
+        "ce".to_owned(),
+        format!("--fes={fes}"),
+        format!("--dead={DEAD}"),
+        format!("--round-trips={round_trips}"),
+    ];
+    ce.extend(channel.to_args());
+    let (mut ce, addresses) = start(executable, [ce], Line::listening)?;
+    let alone = report(&mut ce)?;
     let began = Instant::now();
     let mut first = 1;
     let groups = groups.iter().map(|group| {
-        let options = fe::Options {
-            ce: addresses[0],
-            first,
-            group: *group,
-            schedule: Schedule::default(),
-            duration,
-            dead: DEAD,
-            channel: channel.clone(),
-        };
+        let mut args = vec![
+            "fe".to_owned(),
+            addresses[0].to_string(),
+            format!("--first={first}"),
+            format!("--fes={}", group.fes),
+            format!("--per-s={}", group.per_s),
+            format!("--bytes={}", group.bytes),
+            format!("--packets-per-s={}", group.packets_per_s),
+            format!("--duration={duration}"),
+            format!("--dead={DEAD}"),
+        ];
+        args.extend(group.rate.map(|rate| format!("--rate={rate}")));
+        args.extend(channel.to_args());
         first += group.fes;
-        options.to_args()
+        args
     });
-    processes.connect(executable, groups)?;
+    let (mut fes, _) = start(executable, groups, Line::connected)?;
     let associate_s = began.elapsed().as_secs_f64();
-    let associated = report(&mut processes)?;
-    let sent = processes.send(duration, |line| match line {
+    let associated = report(&mut ce)?;
+    let sent = ask(&mut fes, duration, |line| match line {
         Line::Sent { events, packets } => Some([events, packets]),
         _ => None,
     })?;
@@ -94,15 +112,15 @@ pub(crate) fn run(
     Ok(Shown {
         associate_s,
         sent: [0, 1].map(|n| sent.iter().map(|sent| sent[n]).sum()),
-        ce: [alone, associated, settled(&mut processes)?],
+        ce: [alone, associated, settled(&mut ce)?],
     })
 }
 
 /// The CE's report as soon as every heartbeat is answered; after [`DRAIN`] the latest report.
-fn settled(processes: &mut Processes) -> Result<CeReport, Error> {
+fn settled(ce: &mut [Part]) -> Result<CeReport, Error> {
     let until = Instant::now() + DRAIN;
     loop {
-        let report = report(processes)?;
+        let report = report(ce)?;
         let [sent, answered] = report.heartbeats;
         if sent == answered || Instant::now() >= until {
             return Ok(report);
@@ -111,8 +129,8 @@ fn settled(processes: &mut Processes) -> Result<CeReport, Error> {
     }
 }
 
-fn report(processes: &mut Processes) -> Result<CeReport, Error> {
-    let mut reports = processes.report(|line| match line {
+fn report(ce: &mut [Part]) -> Result<CeReport, Error> {
+    let mut reports = ask(ce, Span::ZERO, |line| match line {
         Line::Sessions(report) => Some(report),
         _ => None,
     })?;

@@ -55,6 +55,21 @@ pub(crate) enum Line {
     },
 }
 
+impl Line {
+    /// The address of a CE that listens.
+    pub(crate) fn listening(self) -> Option<CeAddress> {
+        match self {
+            Self::Listening(address) => Some(address),
+            _ => None,
+        }
+    }
+
+    /// Whether all FEs have a link.
+    pub(crate) fn connected(self) -> Option<()> {
+        (self == Self::Connected).then_some(())
+    }
+}
+
 /// Writes a line.
 pub(crate) fn say(line: &Line) -> io::Result<()> {
     let mut out = io::stdout().lock();

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use weir_base::Span;
 
-use crate::ce::CeAddress;
 use crate::error::Error;
 use crate::lines::Line;
 
@@ -19,67 +18,28 @@ const ERROR_BYTES_MAX: u64 = 4096;
 /// A process must answer within this time; associating a thousand FEs takes a while.
 const ANSWER: Duration = Duration::from_secs(60);
 
-/// The processes of a test.
-#[derive(Debug)]
-pub(crate) struct Processes {
-    fes: Vec<Part>,
-    ces: Vec<Part>,
-}
-
-impl Processes {
-    /// Starts CEs with these arguments, and waits until they listen.
-    pub(crate) fn listen(
-        executable: &Path,
-        ces: impl Iterator<Item = Vec<String>>,
-    ) -> Result<(Self, Vec<CeAddress>), Error> {
-        let (ces, addresses) = start(executable, ces, |line| match line {
-            Line::Listening(address) => Some(address),
-            _ => None,
-        })?;
-        let fes = Vec::new();
-        Ok((Self { fes, ces }, addresses))
-    }
-
-    /// Starts groups of FEs with these arguments, and waits until they are connected.
-    pub(crate) fn connect(
-        &mut self,
-        executable: &Path,
-        fes: impl Iterator<Item = Vec<String>>,
-    ) -> Result<(), Error> {
-        let is_connected = |line| matches!(line, Line::Connected).then_some(());
-        (self.fes, _) = start(executable, fes, is_connected)?;
-        Ok(())
-    }
-
-    /// Requests the reports of the CEs.
-    pub(crate) fn report<T>(&mut self, find: fn(Line) -> Option<T>) -> Result<Vec<T>, Error> {
-        let ces = self.ces.iter_mut();
-        ces.map(|ce| ce.ask().and_then(|()| ce.next(ANSWER, find)))
-            .collect()
-    }
-
-    /// Lets the FEs send for this time, and waits for their reports.
-    pub(crate) fn send<T>(
-        &mut self,
-        duration: Span,
-        find: fn(Line) -> Option<T>,
-    ) -> Result<Vec<T>, Error> {
-        self.fes.iter_mut().try_for_each(Part::ask)?;
-        let patience = Duration::from_nanos(duration.as_nanos()) + ANSWER;
-        next_of_each(&mut self.fes, patience, find)
-    }
-}
-
-/// Starts a process with each list of arguments, and waits for their first lines.
-fn start<T>(
+/// Starts a process with each list of arguments, and waits for the first line of each.
+pub(crate) fn start<T>(
     executable: &Path,
-    arguments: impl Iterator<Item = Vec<String>>,
+    arguments: impl IntoIterator<Item = Vec<String>>,
     find: fn(Line) -> Option<T>,
 ) -> Result<(Vec<Part>, Vec<T>), Error> {
-    let parts = arguments.map(|args| Part::start(executable, &args));
+    let parts = arguments.into_iter();
+    let parts = parts.map(|args| Part::start(executable, &args));
     let mut parts = parts.collect::<Result<Vec<_>, _>>()?;
     let lines = next_of_each(&mut parts, ANSWER, find)?;
     Ok((parts, lines))
+}
+
+/// Sends a line to each process, and waits for the answer of each, which may take this time.
+pub(crate) fn ask<T>(
+    parts: &mut [Part],
+    duration: Span,
+    find: fn(Line) -> Option<T>,
+) -> Result<Vec<T>, Error> {
+    parts.iter_mut().try_for_each(Part::ask)?;
+    let patience = Duration::from_nanos(duration.as_nanos()) + ANSWER;
+    next_of_each(parts, patience, find)
 }
 
 /// The next line of each process.
@@ -94,7 +54,7 @@ fn next_of_each<T>(
 
 /// A process of a load test.
 #[derive(Debug)]
-struct Part {
+pub(crate) struct Part {
     name: String,
     child: Child,
     requests: Option<ChildStdin>,

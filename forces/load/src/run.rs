@@ -27,14 +27,13 @@ use std::time::Instant;
 use weir_base::{Rate, Span};
 use weir_forces_live::tml::Transport;
 
-use crate::associations;
-use crate::ce::tml as ce;
+use crate::associations::{self, Group};
+use crate::ce::CeAddress;
 use crate::channel::Channel;
 use crate::error::Error;
-use crate::fe::session::Group;
-use crate::fe::tml::{self as fe, PATIENCE};
+use crate::fe::tml::PATIENCE;
 use crate::lines::Line;
-use crate::part::Processes;
+use crate::part::{Part, ask, start};
 use crate::plan::{Form, Measures, Point};
 use crate::tally::FeReport;
 
@@ -221,31 +220,32 @@ impl Runner {
             Form::Process => point.fes,
             Form::OneThread | Form::TwoThreads => 1,
         };
-        let cetml = ce::Options {
-            send_apart: point.form == Form::TwoThreads,
-            work: point.work,
-        };
-        let cetmls = (0..cetmls).map(|_| cetml.to_args());
-        let (mut processes, cetmls) = Processes::listen(&self.executable, cetmls)?;
-        let fetml = fe::Options {
-            cetmls,
-            fes: point.fes,
-            per_s: point.per_s,
-            bytes: point.bytes,
-            duration: point.duration,
-            redirect: point.measures == Measures::Redirects,
-        };
-        processes.connect(&self.executable, [fetml.to_args()].into_iter())?;
-        let before = busy(&mut processes)?;
+        let mut cetml = vec!["cetml".to_owned(), format!("--work={}", point.work)];
+        let has_two = point.form == Form::TwoThreads;
+        cetml.extend(has_two.then(|| "--send-apart".to_owned()));
+        let cetmls = (0..cetmls).map(|_| cetml.clone());
+        let (mut cetmls, addresses) = start(&self.executable, cetmls, Line::listening)?;
+        let mut fetml = vec![
+            "fetml".to_owned(),
+            format!("--fes={}", point.fes),
+            format!("--per-s={}", point.per_s),
+            format!("--bytes={}", point.bytes),
+            format!("--duration={}", point.duration),
+        ];
+        let is_redirect = point.measures == Measures::Redirects;
+        fetml.extend(is_redirect.then(|| "--redirect".to_owned()));
+        fetml.extend(addresses.iter().map(CeAddress::to_string));
+        let (mut fetml, _) = start(&self.executable, [fetml], Line::connected)?;
+        let before = busy(&mut cetmls)?;
         let began = Instant::now();
-        let mut fes = processes.send(point.duration + PATIENCE, |line| match line {
+        let mut fes = ask(&mut fetml, point.duration + PATIENCE, |line| match line {
             Line::Delivered(report) => Some(report),
             _ => None,
         })?;
         Ok(Shown {
             fes: fes.remove(0), // there is one process with FEs
             elapsed_s: began.elapsed().as_secs_f64(),
-            busy: [before, busy(&mut processes)?],
+            busy: [before, busy(&mut cetmls)?],
             duration_s: point.duration.as_secs_f64(),
         })
     }
@@ -266,8 +266,8 @@ struct Busy {
     redirected: [u64; 2],
 }
 
-fn busy(processes: &mut Processes) -> Result<Busy, Error> {
-    let reports = processes.report(|line| match line {
+fn busy(cetmls: &mut [Part]) -> Result<Busy, Error> {
+    let reports = ask(cetmls, Span::ZERO, |line| match line {
         Line::Busy {
             threads,
             redirected,

@@ -1,8 +1,6 @@
 //! The load tests of the transports between control and forwarding elements ([`weir_forces_load`]), with their results
 //! as points.
 
-use std::collections::BTreeMap;
-
 use weir_forces_load::associations::{self, Bench, Row};
 use weir_forces_load::plan::{Load, Point};
 use weir_forces_load::run;
@@ -59,12 +57,7 @@ impl Runner {
                 result.runs.push(OneRun {
                     seed,
                     metrics,
-                    series: BTreeMap::new(),
-                    distributions: BTreeMap::new(),
-                    routers: serde_json::Map::new(),
-                    flows: Vec::new(),
-                    notes: Vec::new(),
-                    captures: Vec::new(),
+                    ..OneRun::default()
                 });
             }
         }

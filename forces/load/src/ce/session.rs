@@ -6,7 +6,7 @@
 //!   link n --+
 //! ```
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time;
 use weir_base::statistics::percentile;
 use weir_base::{Instant, Span};
-use weir_forces_live::tml::{Common, Link, Outgoing, Sent};
+use weir_forces_live::tml::{Common, Link, Outgoing};
 use weir_live::clock;
 use weir_live::thread_times::{self, ThreadTimes};
 use weir_protocol::session::ce::{Ce, Event, LinkId, Manner, Params};
@@ -52,20 +52,6 @@ pub struct Options {
     pub channel: Channel,
 }
 
-impl Options {
-    /// As arguments of `weir traffic`.
-    pub(crate) fn to_args(&self) -> Vec<String> {
-        let mut args = vec![
-            "ce".to_owned(),
-            format!("--fes={}", self.fes),
-            format!("--dead={}", self.dead),
-            format!("--round-trips={}", self.round_trips),
-        ];
-        args.extend(self.channel.to_args());
-        args
-    }
-}
-
 /// Serves until standard input ends.
 pub fn run(options: &Options) -> io::Result<()> {
     let local = super::local(Common {
@@ -76,19 +62,12 @@ pub fn run(options: &Options) -> io::Result<()> {
     super::run(listening, Server::new(options)?)
 }
 
-/// An open link.
-struct Open {
-    outgoing: Arc<Outgoing>,
-    /// Messages that the session sent although there was no credit.
-    held: VecDeque<Vec<u8>>,
-}
-
 struct Server {
     ce: Ce,
     /// The inputs of all links: the end for the links, and the end for the session.
     inputs: mpsc::Sender<(LinkId, Input)>,
     input: mpsc::Receiver<(LinkId, Input)>,
-    links: BTreeMap<LinkId, Open>,
+    links: BTreeMap<LinkId, Arc<Outgoing>>,
     next: u64,
     fes: u32,
     report: CeReport,
@@ -138,15 +117,7 @@ impl Server {
                 self.links.remove(&link);
                 self.ce.handle_disconnected(now, link);
             }
-            Input::Writable => {
-                let held = self
-                    .links
-                    .get_mut(&link)
-                    .map(|open| std::mem::take(&mut open.held));
-                self.ce.handle_writable(link, true);
-                let held = held.into_iter().flatten();
-                held.for_each(|message| self.send(link, message));
-            }
+            Input::Writable => self.ce.handle_writable(link, true),
         }
     }
 
@@ -164,15 +135,13 @@ impl Server {
     }
 
     fn send(&mut self, link: LinkId, message: Vec<u8>) {
-        let Some(open) = self.links.get_mut(&link) else {
+        let Some(outgoing) = self.links.get(&link) else {
             return;
         };
-        if let Sent::NoRoom(message) = open.outgoing.send(message) {
-            open.held.push_back(message);
-        }
-        if !open.outgoing.has_room() {
+        outgoing.send(message);
+        if !outgoing.has_room() {
             self.ce.handle_writable(link, false);
-            let (inputs, outgoing) = (self.inputs.clone(), open.outgoing.clone());
+            let (inputs, outgoing) = (self.inputs.clone(), outgoing.clone());
             tokio::spawn(async move {
                 outgoing.writable().await;
                 drop(outgoing);
@@ -260,11 +229,7 @@ impl Serve for Server {
             }
             let _ = inputs.send((id, Input::Ended)).await;
         });
-        let open = Open {
-            outgoing: Arc::new(link.outgoing),
-            held: VecDeque::new(),
-        };
-        self.links.insert(id, open);
+        self.links.insert(id, Arc::new(link.outgoing));
         self.drive();
     }
 

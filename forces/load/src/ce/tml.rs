@@ -46,15 +46,6 @@ pub struct Options {
     pub work: Span,
 }
 
-impl Options {
-    /// As arguments of `weir traffic`.
-    pub(crate) fn to_args(&self) -> Vec<String> {
-        let mut args = vec!["cetml".to_owned(), format!("--work={}", self.work)];
-        args.extend(self.send_apart.then(|| "--send-apart".to_owned()));
-        args
-    }
-}
-
 /// The counts of all links together.
 #[derive(Debug, Default)]
 struct Counts {

@@ -29,9 +29,15 @@ const BYTES: u32 = 1000;
 /// The golden ratio: its multiples are spread evenly over a gap.
 const GOLDEN: f64 = 0.618_034;
 
-/// FEs of one process.
-#[derive(Clone, Copy, Debug, PartialEq, clap::Args)]
-pub struct Group {
+/// Options of FEs.
+#[derive(Clone, Debug, PartialEq, clap::Args)]
+pub struct Options {
+    /// The CE, as ADDRESS:PORT/PORT.
+    #[arg(value_name = "CE")]
+    pub ce: CeAddress,
+    /// ID of the first FE; the others have consecutive IDs.
+    #[arg(long, default_value = "1")]
+    pub first: u32,
     /// Number of FEs.
     #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=FES_MAX as i64))]
     pub fes: u32,
@@ -47,20 +53,6 @@ pub struct Group {
     /// Rate of each FE's channel [default: unlimited].
     #[arg(long)]
     pub rate: Option<Rate>,
-}
-
-/// Options of FEs.
-#[derive(Clone, Debug, PartialEq, clap::Args)]
-pub struct Options {
-    /// The CE, as ADDRESS:PORT/PORT.
-    #[arg(value_name = "CE")]
-    pub ce: CeAddress,
-    /// ID of the first FE; the others have consecutive IDs.
-    #[arg(long, default_value = "1")]
-    pub first: u32,
-    /// The FEs.
-    #[command(flatten)]
-    pub group: Group,
     /// Scheduling of events and redirected packets: dppbrb, priorities, drop_tail.
     #[arg(long, default_value = "dppbrb")]
     pub schedule: Schedule,
@@ -75,31 +67,10 @@ pub struct Options {
     pub channel: Channel,
 }
 
-impl Options {
-    /// As arguments of `weir traffic`.
-    pub(crate) fn to_args(&self) -> Vec<String> {
-        let mut args = vec![
-            "fe".to_owned(),
-            self.ce.to_string(),
-            format!("--first={}", self.first),
-            format!("--fes={}", self.group.fes),
-            format!("--per-s={}", self.group.per_s),
-            format!("--bytes={}", self.group.bytes),
-            format!("--packets-per-s={}", self.group.packets_per_s),
-            format!("--duration={}", self.duration),
-            format!("--dead={}", self.dead),
-            format!("--schedule={}", self.schedule.word()),
-        ];
-        args.extend(self.group.rate.map(|rate| format!("--rate={rate}")));
-        args.extend(self.channel.to_args());
-        args
-    }
-}
-
 /// Associates all FEs, waits for a line on standard input, sends, and reports.
 pub fn run(options: &Options) -> io::Result<()> {
     let associate = Associated::new(options);
-    super::run(options.group.fes, associate, Associated::send)
+    super::run(options.fes, associate, Associated::send)
 }
 
 /// A group of FEs that are associated. They end when this is dropped.
@@ -113,13 +84,13 @@ struct Associated {
 impl Associated {
     async fn new(options: &Options) -> io::Result<Self> {
         let (start, started) = watch::channel(None);
-        let (tell, mut counts) = mpsc::channel(options.group.fes as usize);
+        let (tell, mut counts) = mpsc::channel(options.fes as usize);
         let mut fes = JoinSet::new();
-        for id in options.first..options.first + options.group.fes {
+        for id in options.first..options.first + options.fes {
             let fe = Element::new(options, Id(id), tell.clone())?;
             fes.spawn(fe.run(started.clone()));
         }
-        for _ in 0..options.group.fes {
+        for _ in 0..options.fes {
             tokio::select! {
                 _ = counts.recv() => {}
                 ended = fes.join_next() => {
@@ -177,7 +148,6 @@ struct Element {
 
 impl Element {
     fn new(options: &Options, id: Id, tell: mpsc::Sender<[u64; 2]>) -> io::Result<Self> {
-        let group = &options.group;
         let params = Params {
             id,
             setup: AssociationSetup::new(Vec::new()).map_err(io::Error::other)?,
@@ -197,7 +167,7 @@ impl Element {
             security: options.channel.of_fe(id.0)?,
             channel: ChannelSettings {
                 discipline: options.schedule.spec(),
-                rate: group.rate,
+                rate: options.rate,
                 ..ChannelSettings::default()
             },
             ..Common::default()
@@ -212,9 +182,9 @@ impl Element {
             remote,
             transport: options.channel.transport,
             link: None,
-            events: pace(group.per_s),
-            packets: pace(group.packets_per_s),
-            bytes: group.bytes,
+            events: pace(options.per_s),
+            packets: pace(options.packets_per_s),
+            bytes: options.bytes,
             duration: options.duration,
             is_blocked: false,
             wants_link: false,

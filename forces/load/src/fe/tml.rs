@@ -69,22 +69,6 @@ pub struct Options {
     pub redirect: bool,
 }
 
-impl Options {
-    /// As arguments of `weir traffic`.
-    pub(crate) fn to_args(&self) -> Vec<String> {
-        let mut args = vec![
-            "fetml".to_owned(),
-            format!("--fes={}", self.fes),
-            format!("--per-s={}", self.per_s),
-            format!("--bytes={}", self.bytes),
-            format!("--duration={}", self.duration),
-        ];
-        args.extend(self.redirect.then(|| "--redirect".to_owned()));
-        args.extend(self.cetmls.iter().map(CeAddress::to_string));
-        args
-    }
-}
-
 /// Connects, waits for a line on standard input, sends, and reports.
 pub fn run(options: &Options) -> io::Result<()> {
     super::run(options.fes, connect(options), async |links| {
