@@ -102,17 +102,13 @@ impl Part {
 
     /// Waits for the next line of the process, which must contain what `find` looks for.
     fn next<T>(&mut self, patience: Duration, find: fn(Line) -> Option<T>) -> Result<T, Error> {
-        let why = match self.lines.recv_timeout(patience) {
+        let found = match self.lines.recv_timeout(patience) {
             Ok(line) => {
-                let unexpected = format!("sent an unexpected line: {line:?}");
-                match find(line) {
-                    Some(found) => return Ok(found),
-                    None => unexpected,
-                }
+                find(line.clone()).ok_or_else(|| format!("sent an unexpected line: {line:?}"))
             }
-            Err(_) => format!("timeout: no output for {} s", patience.as_secs()),
+            Err(_) => Err(format!("timeout: no output for {} s", patience.as_secs())),
         };
-        Err(self.failed(&why))
+        found.map_err(|why| self.failed(&why))
     }
 
     /// The error that the process failed, with its standard error.

@@ -13,7 +13,7 @@
 //! - `simulation`: the same network in virtual time
 //! - [`reported`], [`measure`](mod@measure), [`statistics`], [`results`]: from counts to numbers
 //! - [`metrics`]: the meaning of each number
-//! - [`load`](mod@load): load tests of the transports between control and forwarding elements, as points
+//! - [`load`]: load tests of the transports between control and forwarding elements, as points
 //! - [`scale`]: paths, LIDs and headers of FPF on an Internet of domains
 //! - `attack`: the effect of an attack on honest traffic
 //! - [`agreement`]: compares both habitats
