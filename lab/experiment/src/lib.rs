@@ -37,7 +37,7 @@
 //!
 //! **One runner for controllers.** A `Runner` polls its elements every period, each with a deadline, and passes their
 //! answers to the controller without waiting for an element that missed its last deadline
-//! (`forces/controller/src/runner.rs`). Queues are named by element and port. In simulation an actor carries out the
+//! (`router/controller/src/runner.rs`). Queues are named by element and port. In simulation an actor carries out the
 //! requests at once; in the lab a thread does, with a connection to each router's northbound socket. With
 //! `control = "forces"` the lab instead starts each of these routers as `weir-forces fe`, and one `weir-forces ce` with
 //! the scenario's controllers, over links that are not ports of the routers (`namespaces/control_element`). The delay
