@@ -9,9 +9,8 @@ use weir_benches::{
     classifier, discipline, encapsulation, flow_cache, forwarding, headers, live, lookup, overload,
     pacing, simulator,
 };
-use weir_experiment::load;
+use weir_forces_lab::associations::{self, Bench, Row};
 use weir_forces_live::tml::Transport;
-use weir_forces_load::associations::{Bench, Row};
 
 /// The measurements.
 #[derive(Debug, clap::Subcommand)]
@@ -146,7 +145,7 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
                 round_trips: ROUND_TRIPS,
                 transports: transports.clone(),
             };
-            let rows = load::bench(&options).map_err(|e| Failure::Run(e.to_string()))?;
+            let rows = associations::bench(&options).map_err(|e| Failure::Run(e.to_string()))?;
             if json {
                 print_json(&rows)
             } else {

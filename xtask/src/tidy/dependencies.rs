@@ -37,10 +37,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("forces/fe", OF_ELEMENTS),
     ("forces/ce", OF_ELEMENTS),
     ("forces/live", &["core", "router", "forces"]),
-    ("forces/load", &["core", "router/live", "forces"]),
+    ("forces/lab", &["core", "router/live", "forces", "lab"]),
     ("lab/sim", &["core"]),
     ("lab/bench", &["core", "router/live", "lab/sim"]),
-    ("lab", &["core", "router", "fpf", "forces", "lab"]),
+    ("lab", &["core", "router", "fpf", "lab"]),
     ("bin/weir", &["core", "router"]),
     (
         "bin",

@@ -50,7 +50,8 @@ pub use self::ended::Ended;
 pub use self::faults::{Fault, Faults};
 pub use self::identity::{Identity, Pins};
 pub use self::link::{Incoming, Link, Outgoing};
-pub use weir_channel::{Channel, ChannelSettings, Report, Schedule, Sent};
+pub use weir_channel::{Channel, ChannelSettings, Report, Sent};
+pub use weir_discipline::channel::schedule::Schedule;
 
 /// A transport.
 pub trait Tml: Send + Sync {

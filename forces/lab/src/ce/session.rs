@@ -26,7 +26,7 @@ use super::Serve;
 use crate::channel::{Channel, Input, heartbeats};
 use crate::lines::Line;
 use crate::message;
-use crate::plan::FES_MAX;
+use weir_experiment::load::FES_MAX;
 
 /// Maximum number of waiting inputs from all links.
 const INPUTS_MAX: usize = 256;

@@ -21,7 +21,7 @@ use crate::ce::CeAddress;
 use crate::channel::{Channel, Input, heartbeats};
 use crate::lines::Line;
 use crate::message::{self, CE};
-use crate::plan::FES_MAX;
+use weir_experiment::load::FES_MAX;
 
 /// Maximum length in bytes of an event and of a packet, so that each redirect fits in a datagram.
 const BYTES: u32 = 1000;

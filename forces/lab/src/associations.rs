@@ -1,15 +1,17 @@
 //! Tests with real associations: a flood of redirected packets, and many FEs on one CE.
 
+use std::env;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use weir_base::{Rate, Span};
+use weir_experiment::Error;
+use weir_experiment::folder::Folder;
 use weir_forces_live::tml::Transport;
 
 use crate::ce::session::CeReport;
 use crate::channel::{Channel, write_keys};
-use crate::error::Error;
 use crate::lines::Line;
 use crate::part::{Part, ask, start};
 
@@ -189,11 +191,15 @@ const BYTES: u32 = 100;
 /// Number of processes that contain the FEs.
 const GROUPS: u32 = 2;
 
-/// Runs many FEs on one CE, with certificates in a private folder, over each transport. The processes run `executable`.
-pub fn bench(executable: &Path, folder: &Path, options: &Bench) -> Result<Vec<Row>, Error> {
-    write_keys(folder, options.fes).map_err(Error::Certificates)?;
+/// Runs many FEs on one CE, with certificates, over each transport. The processes run this program.
+pub fn bench(options: &Bench) -> Result<Vec<Row>, Error> {
+    let executable = env::current_exe();
+    let executable = executable.map_err(Error::io("cannot find this program's executable"))?;
+    let folder = Folder::new().map_err(Error::io("cannot create a private folder"))?;
+    let folder = folder.path();
+    write_keys(folder, options.fes).map_err(Error::io("cannot write certificates"))?;
     let transports = options.transports.iter();
-    let rows = transports.map(|transport| bench_one(executable, *transport, folder, options));
+    let rows = transports.map(|transport| bench_one(&executable, *transport, folder, options));
     rows.collect()
 }
 

@@ -29,8 +29,8 @@ use crate::ce::CeAddress;
 use crate::channel::OPEN;
 use crate::lines::Line;
 use crate::message;
-use crate::plan::FES_MAX;
 use crate::tally::Tally;
+use weir_experiment::load::FES_MAX;
 
 /// Maximum number of an FE's events that wait for credit; the paper's queues have the same number of packets.
 const WAITING_MAX: usize = 100;

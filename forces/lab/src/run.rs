@@ -25,16 +25,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use weir_base::{Rate, Span};
+use weir_experiment::Error;
+use weir_experiment::load::{Form, Measures, Point};
+use weir_experiment::results::Metrics;
+use weir_experiment::transports::LoadTests;
 use weir_forces_live::tml::Transport;
 
 use crate::associations::{self, Group};
 use crate::ce::CeAddress;
 use crate::channel::Channel;
-use crate::error::Error;
 use crate::fe::tml::PATIENCE;
 use crate::lines::Line;
 use crate::part::{Part, ask, start};
-use crate::plan::{Form, Measures, Point};
 use crate::tally::FeReport;
 
 /// Maximum loss ratio of a test that counts as without loss.
@@ -51,18 +53,15 @@ const UNIT_PER_S: f64 = 400.0;
 /// The channel rate that equation 13 leaves to a busy FE: B_e of 21.92 Mbit/s, and 5 Mbit/s of control messages.
 const CHANNEL_RATE: Rate = Rate::from_bps(26_920_000);
 
-/// The metrics of a run.
-pub type Metrics = BTreeMap<String, f64>;
-
 /// Runs load tests.
 #[derive(Debug)]
-pub struct Runner {
+pub(crate) struct Runner {
     executable: PathBuf,
     interrupt: Arc<AtomicBool>,
     /// Maximum rates without loss of one thread with one FE, by length of an event and work.
     units: BTreeMap<(u32, Span), f64>,
     /// Number of single tests performed.
-    pub tests: u64,
+    tests: u64,
 }
 
 /// The result of one test.
@@ -79,7 +78,7 @@ struct Shown {
 
 impl Runner {
     /// A runner. The processes of its tests run `executable`; it ends when `interrupt` becomes true.
-    pub fn new(executable: PathBuf, interrupt: Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(executable: PathBuf, interrupt: Arc<AtomicBool>) -> Self {
         Self {
             executable,
             interrupt,
@@ -87,9 +86,10 @@ impl Runner {
             tests: 0,
         }
     }
+}
 
-    /// Measures a point once.
-    pub fn measure(&mut self, point: &Point) -> Result<Metrics, Error> {
+impl LoadTests for Runner {
+    fn measure(&mut self, point: &Point) -> Result<Metrics, Error> {
         let unit = if point.unit {
             self.unit(point)? / UNIT_PER_S
         } else {
@@ -107,6 +107,12 @@ impl Runner {
         }
     }
 
+    fn tests(&self) -> u64 {
+        self.tests
+    }
+}
+
+impl Runner {
     /// Tests five FEs with associations and a flood, as described at [`Measures::Flood`].
     fn flood(&mut self, point: Point) -> Result<Metrics, Error> {
         self.tests += 1;

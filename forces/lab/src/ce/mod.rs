@@ -19,7 +19,7 @@ use weir_live::namespace::raise_file_limit;
 
 use crate::FILES;
 use crate::lines::{Line, requests, say};
-use crate::plan::FES_MAX;
+use weir_experiment::load::FES_MAX;
 
 /// The address of a CE for control messages, and its port for redirects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

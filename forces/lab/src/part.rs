@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weir_base::Span;
+use weir_experiment::Error;
 
-use crate::error::Error;
 use crate::lines::Line;
 
 /// Maximum number of bytes kept of a process's standard error.
@@ -69,10 +69,7 @@ impl Part {
         command.args(["traffic", "load"]).args(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let started = command.stderr(Stdio::piped()).spawn();
-        let mut child = started.map_err(|source| Error::Start {
-            program: name.clone(),
-            source,
-        })?;
+        let mut child = started.map_err(Error::io(format!("cannot start {name}")))?;
         let (sender, lines) = channel();
         if let Some(stdout) = child.stdout.take() {
             thread::spawn(move || {
@@ -118,14 +115,12 @@ impl Part {
         if let Some(stderr) = self.child.stderr.take() {
             let _ = stderr.take(ERROR_BYTES_MAX).read_to_string(&mut words); // an incomplete message is better than none
         }
-        let why = match words.trim() {
+        let output = match words.trim() {
             "" => how.to_owned(),
             words => format!("{how}: {words}"),
         };
-        Error::Program {
-            program: self.name.clone(),
-            why,
-        }
+        let what = self.name.clone();
+        Error::Program { what, output }
     }
 
     /// Ends the process: by closing its standard input, or by killing it if it does not end within this time.
