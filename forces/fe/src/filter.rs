@@ -25,7 +25,7 @@
 
 use weir_base::{Instant, Span};
 use weir_model::Value;
-use weir_protocol::xml::Condition;
+use weir_protocol::schema::Condition;
 
 /// The properties that a subscriber sets on an event (properties 3 to 6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

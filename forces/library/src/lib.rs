@@ -205,7 +205,6 @@ pub fn classes() -> Vec<Class> {
 mod tests {
     use weir_protocol::schema::{EVENTS_BASE, Kind};
     use weir_protocol::value::{decode, encode};
-    use weir_protocol::xml::Library;
 
     use super::*;
 
@@ -213,7 +212,6 @@ mod tests {
     fn what_is_written_is_read_as_the_same_classes() {
         let classes = classes();
         let text = weir_protocol::library::write("Weir", "Classes of blocks.", &classes);
-        Library::read(&text).unwrap().check(&[]).unwrap();
         let mut read = Registry::default();
         read.load(&text).unwrap();
         assert!(read.all().eq(classes.iter()));

@@ -3,8 +3,7 @@
 //!
 //! - [`wire`]: messages as bytes and as plain values
 //! - [`session`]: associations of CEs and FEs as state machines
-//! - [`xml`]: LFB classes, read from a library in XML
-//! - [`schema`]: the layout of the values of a class, from our own declarations or from a library
+//! - [`schema`]: the layout of the values of a class, from our own declarations or from a library in XML
 //! - [`path_selector`]: paths as users write them
 //! - [`library`]: schemas, written as a library in XML
 //! - [`property`]: properties of components, and subscriptions to events
@@ -22,4 +21,3 @@ pub mod session;
 pub mod standard;
 pub mod value;
 pub mod wire;
-pub mod xml;

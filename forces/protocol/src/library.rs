@@ -10,10 +10,10 @@ use std::fmt::Write;
 
 use weir_model::class::Condition;
 
+use crate::schema::xml::NAMESPACES;
 use crate::schema::{
     Access, Class, Component, Event, Integer, Key, Kind, Number, Size, Step, member,
 };
-use crate::xml::NAMESPACES;
 
 /// Writes a library of these classes; other libraries load it by the name `provides`.
 pub fn write(provides: &str, about: &str, classes: &[Class]) -> String {

@@ -6,134 +6,105 @@ mod fixtures;
 
 use fixtures::fixtures;
 use proptest::prelude::*;
-use weir_protocol::xml::{
-    Access, BYTES_MAX, Basic, Condition, Fault, Library, Size, Step, Type, TypeRef, XmlError,
-};
+use weir_protocol::schema::{Access, Class, Condition, Integer, Kind, Registry, Size, Step};
 
 const EXAMPLE: &str = include_str!("library.xml");
 
-fn example() -> Library {
-    Library::read(EXAMPLE).unwrap()
+/// The registry with this library alone, or the error.
+fn load(text: &str) -> Result<Registry, String> {
+    let mut registry = Registry::default();
+    let loaded = registry.load(text).map_err(|error| error.to_string());
+    loaded.map(|_| registry)
+}
+
+fn example(class: &str) -> Class {
+    load(EXAMPLE).unwrap().find(class).unwrap().clone()
 }
 
 #[test]
-fn everything_that_a_library_can_have_is_read() {
-    let library = example();
-    library.check(&[]).unwrap();
-    assert_eq!(library.provides.as_deref(), Some("Example"));
-    assert_eq!(library.description.as_deref(), Some("An example"));
-    assert_eq!(library.loads[0].library, "Base");
-    assert_eq!(library.loads[0].location.as_deref(), Some("base.xml"));
-    assert_eq!(library.frames[0].doc.name, "Small");
+fn every_type_that_a_library_can_have_is_read() {
+    let class = example("Ext-Meter");
+    let kinds: Vec<_> = class.components.iter().map(|c| &c.kind).collect();
+    let [count, rows, four, other, most] = kinds[..] else {
+        panic!("five parts");
+    };
+    assert_eq!(*count, Kind::Number(Integer::Uint64.into()));
+    assert_eq!(*most, Kind::Number(Integer::Uint32.into()));
+    assert_eq!(*other, Kind::Alias(Box::new(most.clone())));
+    let [rows, four] = [rows, four].map(|kind| kind.array().unwrap());
     assert_eq!(
-        (library.metadata[0].id, library.types.len()),
-        (0x8000_0001, 3)
+        (rows.size, four.size),
+        (Size::Variable(Some(9)), Size::Fixed(4))
     );
-
-    let Type::Atomic(level) = &library.named_type("Level").unwrap().ty else {
+    assert_eq!(four.keys[0].fields, [vec![0; 0]]);
+    assert_eq!(rows.keys[0].fields, [vec![1], vec![3, 1]]);
+    let Kind::Struct(triple) = &rows.element else {
+        panic!("a struct");
+    };
+    let members = triple
+        .iter()
+        .map(|m| (m.id, &*m.name, m.optional, m.access));
+    let (read, write) = (Access::ReadOnly, Access::ReadWrite);
+    let expected = [
+        (1, "First", false, read),
+        (2, "Second", true, write),
+        (3, "Third", false, write),
+    ];
+    assert!(members.eq(expected));
+    let Kind::Number(level) = &triple[1].kind else {
         panic!("a number");
     };
-    assert_eq!(level.base, TypeRef::Basic(Basic::Uchar));
-    assert_eq!(level.ranges, [(0, 100), (255, 255)]);
     assert_eq!(
-        (level.special[0].value, level.special[0].doc.name.as_str()),
-        (255, "Unknown")
+        (level.base, &level.ranges[..]),
+        (Integer::Uint8, &[(0, 100), (255, 255)][..])
     );
-    let pair = library.named_type("Pair").unwrap();
+    let unknown = &level.names[0];
     assert_eq!(
-        (pair.doc.line, pair.doc.description.as_deref()),
-        (17, Some("Both."))
+        (unknown.value, &*unknown.name, &*unknown.about),
+        (255, "Unknown", "not measured")
     );
-    let Type::Struct(pair) = &pair.ty else {
-        panic!("a struct");
-    };
-    assert_eq!(
-        pair.members.iter().map(|m| m.optional).collect::<Vec<_>>(),
-        [false, true]
-    );
-    assert_eq!(pair.members[0].access, Some(Access::ReadOnly));
-    let Type::Struct(triple) = &library.named_type("Triple").unwrap().ty else {
-        panic!("a struct");
-    };
-    assert_eq!(triple.derived_from.as_deref(), Some("Pair"));
-    let Type::Union(third) = &triple.members[0].ty else {
+    let Kind::Union(third) = &triple[2].kind else {
         panic!("a union");
     };
-    let types: Vec<_> = third.members.iter().map(|m| m.ty.clone()).collect();
-    let basic = |basic| Type::Ref(TypeRef::Basic(basic));
-    assert_eq!(
-        types,
-        [basic(Basic::Text(Some(16))), basic(Basic::Bytes(6))]
-    );
+    let kinds = third.iter().map(|member| member.kind.clone());
+    assert!(kinds.eq([Kind::Text(Some(16)), Kind::Bytes(6)]));
 }
 
 #[test]
-fn a_class_has_its_ports_components_and_events() {
-    let library = example();
-    let class = library.class("Ext-Meter").unwrap();
+fn a_class_has_its_components_and_events() {
+    let class = example("Ext-Meter");
     assert_eq!(
         (class.id, class.version.as_str(), class.events_base),
         (65537, "1.0", Some(60))
     );
-    let input = &class.inputs[0];
-    assert_eq!(
-        (input.group, input.frames.len(), input.metadata.len()),
-        (true, 2, 2)
-    );
-    assert_eq!(input.metadata[0][0].default.as_deref(), Some("7"));
-    assert_eq!(input.metadata[1].len(), 2, "one of two");
-    assert_eq!(class.outputs[0].metadata, [("Colour".into(), false)]);
-
-    let ids: Vec<_> = class.components.iter().map(|c| (c.id, c.access)).collect();
-    let (reset, write) = (Some(Access::ReadReset), Some(Access::ReadWrite));
-    assert_eq!(ids, [(1, reset), (2, write), (3, None), (4, None)]);
-    let tables = class.components[1..3].iter().map(|c| match &c.ty {
-        Type::Array(array) => (array.size, array.keys[0].fields.clone()),
-        other => panic!("{other:?}"),
-    });
-    let key = vec![
-        vec!["First".to_owned()],
-        vec!["Third".into(), "Text".into()],
-    ];
-    assert!(tables.eq([
-        (Size::Variable(Some(9)), key),
-        (Size::Fixed(4), vec![vec![]])
+    let parts = class
+        .components
+        .iter()
+        .map(|c| (c.id, c.access, c.is_capability));
+    let write = Access::ReadWrite;
+    assert!(parts.eq([
+        (1, Access::ReadReset, false),
+        (2, write, false),
+        (3, write, false),
+        (4, write, false),
+        (30, Access::ReadOnly, true),
     ]));
-    assert_eq!(
-        class.components[3].ty,
-        Type::Alias(TypeRef::Basic(Basic::Uint32))
-    );
-    assert_eq!(
-        (
-            class.capabilities[0].id,
-            class.capabilities[0].doc.name.as_str()
-        ),
-        (30, "Most")
-    );
-
     let [gone, above] = &class.events[..] else {
         panic!("two events");
     };
     assert_eq!((gone.id, gone.condition), (1, Condition::Deleted));
-    assert_eq!(
-        gone.target,
-        [Step::Field("Rows".into()), Step::AnyRow("_row_".into())]
-    );
-    let first = [
-        Step::Field("Rows".into()),
-        Step::Row(3),
-        Step::Field("First".into()),
-    ];
+    assert_eq!(gone.target, [Step::Member(2), Step::AnyRow]);
     assert_eq!(
         (above.condition, &above.target[..]),
-        (Condition::GreaterThan, &first[..])
+        (
+            Condition::GreaterThan,
+            &[Step::Member(2), Step::Row(3), Step::Member(1)][..]
+        )
     );
-    assert_eq!(above.reports, [[Step::Field("Count".into())]]);
-    let derived = library.class("Ext-Meter2").unwrap();
-    assert_eq!(
-        (derived.derived_from.as_deref(), derived.events_base),
-        (Some("Ext-Meter"), None)
-    );
+    assert_eq!(above.reports, [[Step::Member(1)]]);
+    let derived = example("Ext-Meter2");
+    assert_eq!((derived.events_base, derived.events.len()), (Some(60), 3));
+    assert_eq!(derived.components, class.components);
 }
 
 /// The example with a part of its text replaced.
@@ -142,11 +113,8 @@ fn changed(old: &str, new: &str) -> String {
     EXAMPLE.replacen(old, new, 1)
 }
 
-fn wrong(text: &str) -> XmlError {
-    match Library::read(text) {
-        Ok(library) => library.check(&[]).unwrap_err(),
-        Err(error) => error,
-    }
+fn wrong(text: &str) -> String {
+    load(text).unwrap_err()
 }
 
 #[test]
@@ -327,7 +295,7 @@ fn what_is_wrong_is_named_with_its_line() {
             "line 74: a version is `1`, but must be two numbers",
         ),
     ] {
-        let error = wrong(&changed(old, new)).to_string();
+        let error = wrong(&changed(old, new));
         assert!(error.starts_with(expected), "{error}, and not {expected}");
     }
 }
@@ -335,12 +303,12 @@ fn what_is_wrong_is_named_with_its_line() {
 #[test]
 fn what_is_loaded_may_be_named() {
     let text = changed("<typeRef>byte[6]</typeRef>", "<typeRef>Mac</typeRef>");
-    let library = Library::read(&text).unwrap();
-    assert!(library.check(&[]).is_err());
-    let other = r#"<LFBLibrary xmlns="urn:ietf:params:xml:ns:forces:lfbmodel:1.0"><dataTypeDefs>
-        <dataTypeDef><name>Mac</name><synopsis/><typeRef>byte[6]</typeRef></dataTypeDef>
-        </dataTypeDefs></LFBLibrary>"#;
-    library.check(&[&Library::read(other).unwrap()]).unwrap();
+    assert!(load(&text).is_err());
+    let other =
+        types("<dataTypeDef><name>Mac</name><synopsis/><typeRef>byte[6]</typeRef></dataTypeDef>");
+    let mut registry =
+        load(&other.replace("><dataTypeDefs", " provides=\"Base\"><dataTypeDefs")).unwrap();
+    registry.load(&text).unwrap();
 }
 
 /// A library with these types.
@@ -351,10 +319,11 @@ fn types(types: &str) -> String {
 
 #[test]
 fn hostile_libraries_cost_little() {
-    assert!(matches!(
-        wrong(&" ".repeat(BYTES_MAX + 1)).fault,
-        Fault::TooLong(_)
-    ));
+    let long = wrong(&" ".repeat((4 << 20) + 1));
+    assert!(
+        long.starts_with("line 1: the library has 4194305 bytes"),
+        "{long}"
+    );
     let array = |levels: usize| {
         let (open, close) = ("<array>".repeat(levels), "</array>".repeat(levels));
         let ty = format!("{open}<typeRef>uchar</typeRef>{close}");
@@ -362,9 +331,10 @@ fn hostile_libraries_cost_little() {
             "<dataTypeDef><name>A</name><synopsis/>{ty}</dataTypeDef>"
         ))
     };
-    assert!(Library::read(&array(15)).is_ok());
-    assert_eq!(wrong(&array(16)).fault, Fault::Nesting);
-    assert!(Library::read(&array(200_000)).is_err());
+    assert!(load(&array(15)).is_ok());
+    let deep = wrong(&array(16));
+    assert!(deep.ends_with("types are nested deeper than 16"), "{deep}");
+    assert!(load(&array(200_000)).is_err());
 
     // Every type has ten members of the next type: checking every path through them would not terminate in practice.
     let mut all = String::new();
@@ -382,20 +352,20 @@ fn hostile_libraries_cost_little() {
         }
         all += "</struct></dataTypeDef>";
     }
-    Library::read(&types(&all)).unwrap().check(&[]).unwrap();
+    load(&types(&all)).unwrap();
 
     let entity = format!("<!DOCTYPE a [<!ENTITY b \"c\">]>{}", types(""));
-    assert!(matches!(wrong(&entity).fault, Fault::NotXml(_)));
+    assert!(wrong(&entity).contains("DTD"), "{}", wrong(&entity));
 }
 
 #[test]
 fn libraries_of_others_are_read() {
     for file in fixtures("xml") {
         let text = std::fs::read_to_string(file).unwrap();
-        let library = Library::read(&text).unwrap();
-        assert!(!library.classes.is_empty() || !library.types.is_empty());
-        if library.loads.is_empty() {
-            library.check(&[]).unwrap();
+        match load(&text) {
+            Ok(registry) => assert!(registry.all().count() > 0 || text.contains("dataTypeDef")),
+            // Only a name in a library that was not loaded may be unknown.
+            Err(error) => assert!(error.contains("in the loaded libraries: "), "{error}"),
         }
     }
 }
@@ -408,9 +378,9 @@ proptest! {
         let start = at.index(EXAMPLE.len());
         let end = (start + len).min(EXAMPLE.len());
         let text = format!("{}{new}{}", &EXAMPLE[..start], &EXAMPLE[end..]);
-        match Library::read(&text) {
-            Ok(library) => drop(library.check(&[])),
-            Err(error) => prop_assert!(error.line as usize <= text.lines().count() + 1),
+        let mut registry = Registry::default();
+        if let Err(error) = registry.load(&text) {
+            prop_assert!(error.line.unwrap() as usize <= text.lines().count() + 1);
         }
     }
 }

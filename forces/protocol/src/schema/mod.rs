@@ -1,8 +1,8 @@
 //! Schemas: the layout of the values of a class, with every name resolved.
 //!
 //! ```text
-//!   weir_model::Class   the one declaration of ours  --of----->  Class
-//!   xml::Library        what others declare          --resolve->  Class  -->  Registry
+//!   weir_model::Class   the one declaration of ours  --of---->  Class
+//!   a library in XML    what others declare          --read-->  Class  -->  Registry
 //!
 //!   Class
 //!     components        Component: ID, name, access, Kind          path 1, 2, ..
@@ -19,13 +19,13 @@
 mod declared;
 mod path;
 mod registry;
-mod resolve;
+pub(crate) mod xml;
 
 pub use self::declared::EVENTS_BASE;
 pub(crate) use self::path::Level;
 pub use self::path::{PathError, Target};
 pub use self::registry::{Registry, RegistryError};
-pub use crate::xml::{Access, Condition, Size};
+pub use weir_model::class::Condition;
 
 /// Prefix of the names of classes that are not registered with the IETF (RFC 5812, 9.2).
 pub const EXTENSION: &str = "Ext-";
@@ -71,6 +71,22 @@ pub struct Component {
     pub kind: Kind,
     /// Initial value, in the form that a library uses.
     pub default: Option<String>,
+}
+
+/// The permitted access to a component.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Read only.
+    ReadOnly,
+    /// Read and write.
+    #[default]
+    ReadWrite,
+    /// Write only.
+    WriteOnly,
+    /// Read; a write of any value resets the component.
+    ReadReset,
+    /// Write only; a write of any value triggers an action.
+    TriggerOnly,
 }
 
 /// The layout of values.
@@ -152,6 +168,15 @@ pub struct Array {
     pub element: Kind,
     /// Keys that select rows by their content.
     pub keys: Vec<Key>,
+}
+
+/// The number of rows of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// A fixed number.
+    Fixed(u32),
+    /// Any number, up to a maximum if there is one.
+    Variable(Option<u32>),
 }
 
 /// Fields whose values select a row.
@@ -294,8 +319,15 @@ impl Kind {
     /// The members of a struct or union, or of the rows of a table of structs or unions.
     pub fn members(&self) -> &[Component] {
         match self.resolved() {
-            Self::Struct(members) | Self::Union(members) => members,
             Self::Array(array) => array.element.members(),
+            _ => self.own_members(),
+        }
+    }
+
+    /// The members of a struct or union.
+    fn own_members(&self) -> &[Component] {
+        match self.resolved() {
+            Self::Struct(members) | Self::Union(members) => members,
             _ => &[],
         }
     }
@@ -337,11 +369,10 @@ impl Array {
 
     /// The layout of a field of a key, given as a path of member IDs from the outermost member inwards.
     pub fn field(&self, path: &[u32]) -> Option<&Kind> {
-        path.iter()
-            .try_fold(&self.element, |kind, id| match kind.resolved() {
-                Kind::Struct(members) | Kind::Union(members) => Some(&member(members, *id)?.kind),
-                _ => None,
-            })
+        let mut path = path.iter();
+        path.try_fold(&self.element, |kind, id| {
+            Some(&member(kind.own_members(), *id)?.kind)
+        })
     }
 
     /// The key with this ID.

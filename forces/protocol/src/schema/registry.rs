@@ -11,9 +11,9 @@ use std::fmt;
 
 use weir_base::setting::{did_you_mean, nearest};
 
-use super::{Access, Class, Component, EXTENSION, Kind, member, resolve};
+use super::xml::{Library, XmlError};
+use super::{Access, Class, Component, EXTENSION, Kind, member};
 use crate::standard;
-use crate::xml::{Library, XmlError};
 
 /// Classes by ID and by name, and the libraries that declare them.
 #[derive(Clone, Debug, Default)]
@@ -84,16 +84,14 @@ impl Registry {
     /// loaded before.
     pub fn load(&mut self, text: &str) -> Result<Vec<u32>, RegistryError> {
         let library = Library::read(text)?;
-        let loaded = self.loaded_by(&library);
-        library.check(&loaded)?;
-        let classes = resolve::classes(&library, &loaded)?;
-        for class in &classes {
-            let line = library.class(&class.name).map(|class| class.doc.line);
+        let classes = library.classes(&self.loaded_by(&library))?;
+        for (line, class) in &classes {
+            let line = Some(*line);
             self.check(class)
                 .map_err(|error| RegistryError { line, ..error })?;
         }
-        let ids = classes.iter().map(|class| class.id).collect();
-        for class in classes {
+        let ids = classes.iter().map(|(_, class)| class.id).collect();
+        for (_, class) in classes {
             self.keep(class);
         }
         self.libraries.push(library);
@@ -112,12 +110,12 @@ impl Registry {
     /// first.
     fn loaded_by(&self, library: &Library) -> Vec<&Library> {
         let mut found: Vec<&Library> = Vec::new();
-        let mut names: Vec<&str> = library.loads.iter().map(|l| l.library.as_str()).collect();
+        let mut names: Vec<&str> = library.loads.iter().map(String::as_str).collect();
         while let Some(name) = names.pop() {
             let known = self.libraries.iter().rev();
             for known in known.filter(|known| known.provides.as_deref() == Some(name)) {
                 if !found.iter().any(|library| std::ptr::eq(*library, known)) {
-                    names.extend(known.loads.iter().map(|load| load.library.as_str()));
+                    names.extend(known.loads.iter().map(String::as_str));
                     found.push(known);
                 }
             }

@@ -1,13 +1,11 @@
 //! Reads types from XML.
 
 use super::element::{DOC, Element, Often};
-use super::{
-    Access, Array, Atomic, Basic, Component, Fault, Key, MetadataDef, NESTING_MAX, Size, Special,
-    Struct, Type, TypeDef, TypeRef, XmlError,
-};
+use super::{DEPTH_MAX, Fault, NESTING_MAX, Reader, Scope, XmlError, add, unique};
+use crate::schema::{Access, Array, Component, Integer, Key, Kind, Named, Number, PARTS_MAX, Size};
 
 /// The elements that declare a type; a declaration has exactly one of these elements.
-const TYPES: [(&str, Often); 6] = [
+pub(super) const TYPES: [(&str, Often); 6] = [
     ("typeRef", Often::AtMostOnce),
     ("atomic", Often::AtMostOnce),
     ("array", Often::AtMostOnce),
@@ -16,40 +14,310 @@ const TYPES: [(&str, Often); 6] = [
     ("alias", Often::AtMostOnce),
 ];
 
-pub(super) fn read_def(def: Element<'_>) -> Result<TypeDef, XmlError> {
-    let default = [("defaultValue", Often::AtMostOnce)];
-    def.expect(&[&DOC[..], &TYPES, &default].concat())?;
-    Ok(TypeDef {
-        doc: def.doc()?,
-        ty: read_type(&def, NESTING_MAX)?,
-    })
-}
+/// The numbers that IDs and lengths may be.
+const NOT_ZERO: &str = "a number from 1 to 4294967295";
 
-pub(super) fn read_metadata(def: Element<'_>) -> Result<MetadataDef, XmlError> {
-    def.expect(&[&DOC[..], &TYPES, &[("metadataID", Often::Once)]].concat())?;
-    let id = def.need("metadataID")?;
-    Ok(MetadataDef {
-        doc: def.doc()?,
-        id: id.number("the ID of a metadatum", &id.text())?,
-        ty: read_type(&def, NESTING_MAX)?,
-    })
-}
+impl<'a> Reader<'a> {
+    /// Checks the types and metadata of a library, as far as they have [`PARTS_MAX`] parts together; types that classes
+    /// use are also checked there.
+    pub(super) fn check_types(&mut self, root: &Element<'a>) -> Result<(), XmlError> {
+        let metadata = root.each_within("metadataDefs", "metadataDef", |def| {
+            def.expect(&[&DOC[..], &TYPES, &[("metadataID", Often::Once)]].concat())?;
+            let id = def.need("metadataID")?;
+            let id = id.number("the ID of a metadatum", &id.text())?;
+            Ok((def.doc()?.0, id, def))
+        })?;
+        unique(
+            "the metadatum",
+            metadata.iter().map(|(name, _, def)| (name, *def)),
+        )?;
+        unique(
+            "the metadata ID",
+            metadata.iter().map(|(_, id, def)| (id, *def)),
+        )?;
+        let types = root.each_within("dataTypeDefs", "dataTypeDef", Ok)?;
+        let metadata = metadata.into_iter().map(|(.., def)| def);
+        let mut all = types.into_iter().chain(metadata);
+        let checked = all.try_for_each(|def| self.kind(def, Scope::of(def)).map(drop));
+        match checked {
+            Err(XmlError {
+                fault: Fault::TooManyParts(_),
+                ..
+            }) => Ok(()),
+            other => other,
+        }
+    }
 
-/// Reads a component, a capability, or a member of a struct.
-pub(super) fn read_component(component: Element<'_>, levels: usize) -> Result<Component, XmlError> {
-    let more = [
-        ("optional", Often::AtMostOnce),
-        ("defaultValue", Often::AtMostOnce),
-    ];
-    component.expect(&[&DOC[..], &TYPES, &more].concat())?;
-    Ok(Component {
-        id: component.id("componentID")?,
-        doc: component.doc()?,
-        access: read_access(&component)?,
-        optional: component.child("optional").is_some(),
-        ty: read_type(&component, levels)?,
-        default: component.optional_text("defaultValue"),
-    })
+    /// Reads a component, a capability, or a member of a struct.
+    pub(super) fn component(
+        &mut self,
+        component: Element<'a>,
+        scope: Scope<'a>,
+    ) -> Result<Component, XmlError> {
+        let more = [
+            ("optional", Often::AtMostOnce),
+            ("defaultValue", Often::AtMostOnce),
+        ];
+        component.expect(&[&DOC[..], &TYPES, &more].concat())?;
+        self.parts += 1;
+        if self.parts > PARTS_MAX {
+            return Err(component.error(Fault::TooManyParts(PARTS_MAX)));
+        }
+        let id = component.id("componentID")?;
+        if id == 0 {
+            // Component 0 denotes the properties of an LFB (RFC 7408, 2.5).
+            return Err(component.value("componentID", "0", NOT_ZERO));
+        }
+        let (name, about) = component.doc()?;
+        let access = read_access(&component)?.unwrap_or(scope.access);
+        let scope = Scope {
+            at: component,
+            access,
+            ..scope
+        };
+        Ok(Component {
+            id,
+            name,
+            about,
+            access,
+            is_capability: false,
+            optional: component.child("optional").is_some(),
+            kind: self.kind(component, scope)?,
+            default: component.optional_text("defaultValue"),
+        })
+    }
+
+    /// Reads the only type within a declaration.
+    fn kind(&mut self, within: Element<'a>, scope: Scope<'a>) -> Result<Kind, XmlError> {
+        let is_type = |e: &Element<'_>| TYPES.iter().any(|(name, _)| *name == e.name());
+        let mut types = within.children().filter(is_type);
+        let Some(ty) = types.next() else {
+            return Err(within.missing("type: typeRef, atomic, array, struct, union or alias"));
+        };
+        if let Some(second) = types.next() {
+            return Err(second.error(Fault::Twice {
+                within: within.name().into(),
+                what: "type",
+            }));
+        }
+        if scope.depth == scope.depth_max {
+            return Err(ty.error(Fault::Nesting));
+        }
+        let scope = Scope {
+            depth: scope.depth + 1,
+            ..scope
+        };
+        Ok(match ty.name() {
+            "typeRef" => self.named(&ty, scope)?,
+            "atomic" => self.atomic(&ty, scope)?,
+            "array" => Kind::Array(Box::new(self.array(ty, scope)?)),
+            "struct" => Kind::Struct(self.members(&ty, scope)?),
+            "union" => Kind::Union(self.members(&ty, scope)?),
+            // The schema requires the bare name; some authors put a `typeRef` element around it, as elsewhere.
+            _ => {
+                let named = ty.child("typeRef");
+                if named.is_some() {
+                    ty.expect(&[("typeRef", Often::Once)])?;
+                }
+                Kind::Alias(Box::new(self.named(&named.unwrap_or(ty), scope)?))
+            }
+        })
+    }
+
+    /// Reads the name of a type; the result is the type.
+    fn named(&mut self, element: &Element<'a>, scope: Scope<'a>) -> Result<Kind, XmlError> {
+        element.expect(&[])?;
+        let text = element.text();
+        let (name, len) = match text.split_once('[') {
+            Some((name, rest)) => {
+                let digits = rest.strip_suffix(']').unwrap_or("");
+                let len = element.number("the length of a type", digits.trim())?;
+                (name.trim(), Some(len))
+            }
+            None => (text.as_str(), None),
+        };
+        let integer = match (name, len) {
+            ("string", max) => return Ok(Kind::Text(max)),
+            ("octetstring", max) => return Ok(Kind::Octets(max)),
+            ("byte", Some(0)) => {
+                return Err(scope.at.value("the length of a type", "0", NOT_ZERO));
+            }
+            ("byte", Some(len)) => return Ok(Kind::Bytes(len)),
+            ("byte", None) | (_, Some(_)) | ("", _) => {
+                let permitted = "the name of a type, byte[N], string, string[N] or octetstring[N]";
+                return Err(element.value("a type", &text, permitted));
+            }
+            ("boolean", _) => return Ok(Kind::Flag),
+            ("float32", _) => return Ok(Kind::Real32),
+            ("float64", _) => return Ok(Kind::Real64),
+            ("char", _) => Integer::Int8,
+            ("uchar", _) => Integer::Uint8,
+            ("int16", _) => Integer::Int16,
+            ("uint16", _) => Integer::Uint16,
+            ("int32", _) => Integer::Int32,
+            ("uint32", _) => Integer::Uint32,
+            ("int64", _) => Integer::Int64,
+            ("uint64", _) => Integer::Uint64,
+            (name, None) => return self.declared(name, scope),
+        };
+        Ok(Kind::Number(integer.into()))
+    }
+
+    /// The declared type of this name.
+    fn declared(&mut self, name: &str, scope: Scope<'a>) -> Result<Kind, XmlError> {
+        let def = self.types.get(name).copied();
+        let at = def.ok_or_else(|| self.undeclared("type", name, scope.at))?;
+        if self.above.iter().any(|above| above == name) {
+            return Err(scope.at.error(Fault::Endless(name.into())));
+        }
+        self.above.push(name.into());
+        let depth_max = DEPTH_MAX.min(scope.depth + NESTING_MAX);
+        let kind = self.kind(
+            at,
+            Scope {
+                at,
+                depth_max,
+                ..scope
+            },
+        );
+        self.above.pop();
+        kind
+    }
+
+    /// Reads a restricted number. Restrictions of other types do not affect the layout.
+    fn atomic(&mut self, atomic: &Element<'a>, scope: Scope<'a>) -> Result<Kind, XmlError> {
+        atomic.expect(&[
+            ("baseType", Often::Once),
+            ("rangeRestriction", Often::AtMostOnce),
+            ("specialValues", Often::AtMostOnce),
+        ])?;
+        let number = |element: &Element<'_>, name: &'static str| {
+            let text = element.need_attribute(name)?;
+            let number = match text.strip_prefix("0x") {
+                Some(hex) => u64::from_str_radix(hex, 16).map(i128::from),
+                None => text.parse::<i128>(),
+            };
+            number.map_err(|_| element.value(name, &text, "an integer"))
+        };
+        let ranges = atomic.each_within("rangeRestriction", "allowedRange", |range| {
+            let (least, most) = (number(&range, "min")?, number(&range, "max")?);
+            if least <= most {
+                Ok((least, most))
+            } else {
+                Err(range.value("max", &most.to_string(), "at least min"))
+            }
+        })?;
+        let names = atomic.each_within("specialValues", "specialValue", |special| {
+            special.expect(&DOC)?;
+            // The value of a boolean may be a word.
+            let value = match special.attribute("value").as_deref() {
+                Some("false") => 0,
+                Some("true") => 1,
+                _ => number(&special, "value")?,
+            };
+            let (name, about) = special.doc()?;
+            Ok(Named { value, name, about })
+        })?;
+        let base = match self.named(&atomic.need("baseType")?, scope)? {
+            Kind::Number(base) => base,
+            other => return Ok(other),
+        };
+        Ok(Kind::Number(Number {
+            base: base.base,
+            ranges: if ranges.is_empty() {
+                base.ranges
+            } else {
+                ranges
+            },
+            names: [names, base.names].concat(),
+        }))
+    }
+
+    fn array(&mut self, array: Element<'a>, scope: Scope<'a>) -> Result<Array, XmlError> {
+        array.expect(&[&TYPES[..], &[("contentKey", Often::Any)]].concat())?;
+        let len = |name: &'static str| match array.attribute(name) {
+            Some(text) => array.number(name, &text).map(Some),
+            None => Ok(None),
+        };
+        let size = match array.attribute("type").as_deref() {
+            Some("fixed-size") => {
+                Size::Fixed(len("length")?.ok_or_else(|| array.missing("length"))?)
+            }
+            None | Some("variable-size") => Size::Variable(len("maxLength")?),
+            Some(other) => {
+                return Err(array.value(
+                    "the type of an array",
+                    other,
+                    "fixed-size or variable-size",
+                ));
+            }
+        };
+        if size == Size::Fixed(0) {
+            return Err(scope.at.value("the length of an array", "0", NOT_ZERO));
+        }
+        self.parts += 1;
+        let element = self.kind(array, scope)?;
+        let keys = array.each("contentKey", |key| Ok((self.key(&element, key)?, key)))?;
+        unique("the key", keys.iter().map(|(key, at)| (key.id, *at)))?;
+        Ok(Array {
+            size,
+            element,
+            keys: keys.into_iter().map(|(key, _)| key).collect(),
+        })
+    }
+
+    fn key(&self, element: &Kind, key: Element<'a>) -> Result<Key, XmlError> {
+        key.expect(&[("contentKeyField", Often::Any)])?;
+        let fields = key.each("contentKeyField", |field| {
+            let text = field.text();
+            let names = text.split('.').map(str::trim).filter(|_| text != "*");
+            let (mut kind, mut ids) = (element, Vec::new());
+            for name in names {
+                let part = kind.own_members().iter().find(|member| member.name == name);
+                let part = part.ok_or_else(|| self.undeclared("member", name, key))?;
+                ids.push(part.id);
+                kind = &part.kind;
+            }
+            Ok(ids)
+        })?;
+        if fields.is_empty() {
+            return Err(key.missing("contentKeyField"));
+        }
+        Ok(Key {
+            id: key.id("contentKeyID")?,
+            fields,
+        })
+    }
+
+    /// Reads the members of a struct or union, after those that it inherits.
+    fn members(&mut self, of: &Element<'a>, scope: Scope<'a>) -> Result<Vec<Component>, XmlError> {
+        of.expect(&[
+            ("derivedFrom", Often::AtMostOnce),
+            ("component", Often::Any),
+        ])?;
+        let mut members = match of.optional_text("derivedFrom") {
+            Some(parent) => match self.declared(&parent, scope)? {
+                Kind::Struct(members) | Kind::Union(members) => members,
+                _ => return Err(self.undeclared("struct", &parent, scope.at)),
+            },
+            None => Vec::new(),
+        };
+        let own = of.each("component", |member| {
+            Ok((self.component(member, scope)?, member))
+        })?;
+        if own.is_empty() && members.is_empty() {
+            return Err(of.missing("component"));
+        }
+        unique("the ID", own.iter().map(|(member, at)| (member.id, *at)))?;
+        unique(
+            "the member",
+            own.iter().map(|(member, at)| (&member.name, *at)),
+        )?;
+        for (member, _) in own {
+            add(&mut members, member, scope.at)?;
+        }
+        Ok(members)
+    }
 }
 
 fn read_access(component: &Element<'_>) -> Result<Option<Access>, XmlError> {
@@ -67,168 +335,4 @@ fn read_access(component: &Element<'_>) -> Result<Option<Access>, XmlError> {
             return Err(component.value("access", &access, permitted));
         }
     }))
-}
-
-/// Reads the only type within a declaration, with at most `levels` nested levels.
-fn read_type(within: &Element<'_>, levels: usize) -> Result<Type, XmlError> {
-    let is_type = |e: &Element<'_>| TYPES.iter().any(|(name, _)| *name == e.name());
-    let mut types = within.children().filter(is_type);
-    let Some(ty) = types.next() else {
-        return Err(within.missing("type: typeRef, atomic, array, struct, union or alias"));
-    };
-    if let Some(second) = types.next() {
-        return Err(second.error(Fault::Twice {
-            within: within.name().into(),
-            what: "type",
-        }));
-    }
-    if levels == 0 {
-        return Err(ty.error(Fault::Nesting));
-    }
-    Ok(match ty.name() {
-        "typeRef" => Type::Ref(read_ref(&ty)?),
-        "atomic" => Type::Atomic(read_atomic(&ty)?),
-        "array" => Type::Array(Box::new(read_array(&ty, levels - 1)?)),
-        "struct" => Type::Struct(read_struct(&ty, levels - 1)?),
-        "union" => Type::Union(read_struct(&ty, levels - 1)?),
-        // The schema requires the bare name; some authors put a `typeRef` element around it, as elsewhere.
-        _ => match ty.child("typeRef") {
-            Some(named) => {
-                ty.expect(&[("typeRef", Often::Once)])?;
-                Type::Alias(read_ref(&named)?)
-            }
-            None => Type::Alias(read_ref(&ty)?),
-        },
-    })
-}
-
-fn read_ref(element: &Element<'_>) -> Result<TypeRef, XmlError> {
-    element.expect(&[])?;
-    let text = element.text();
-    let (name, len) = match text.split_once('[') {
-        Some((name, rest)) => {
-            let digits = rest.strip_suffix(']').unwrap_or("");
-            (
-                name.trim(),
-                Some(element.number("the length of a type", digits.trim())?),
-            )
-        }
-        None => (text.as_str(), None),
-    };
-    Ok(TypeRef::Basic(match (name, len) {
-        ("string", max) => Basic::Text(max),
-        ("octetstring", max) => Basic::Octets(max),
-        ("byte", Some(len)) => Basic::Bytes(len),
-        ("byte", None) | (_, Some(_)) | ("", _) => {
-            let permitted = "the name of a type, byte[N], string, string[N] or octetstring[N]";
-            return Err(element.value("a type", &text, permitted));
-        }
-        ("char", _) => Basic::Char,
-        ("uchar", _) => Basic::Uchar,
-        ("int16", _) => Basic::Int16,
-        ("uint16", _) => Basic::Uint16,
-        ("int32", _) => Basic::Int32,
-        ("uint32", _) => Basic::Uint32,
-        ("int64", _) => Basic::Int64,
-        ("uint64", _) => Basic::Uint64,
-        ("boolean", _) => Basic::Boolean,
-        ("float32", _) => Basic::Float32,
-        ("float64", _) => Basic::Float64,
-        (name, None) => return Ok(TypeRef::Named(name.into())),
-    }))
-}
-
-fn read_atomic(atomic: &Element<'_>) -> Result<Atomic, XmlError> {
-    atomic.expect(&[
-        ("baseType", Often::Once),
-        ("rangeRestriction", Often::AtMostOnce),
-        ("specialValues", Often::AtMostOnce),
-    ])?;
-    let number = |element: &Element<'_>, name: &'static str| {
-        let text = element.need_attribute(name)?;
-        let number = match text.strip_prefix("0x") {
-            Some(hex) => u64::from_str_radix(hex, 16).map(i128::from),
-            None => text.parse::<i128>(),
-        };
-        number.map_err(|_| element.value(name, &text, "an integer"))
-    };
-    Ok(Atomic {
-        base: read_ref(&atomic.need("baseType")?)?,
-        ranges: atomic.each_within("rangeRestriction", "allowedRange", |range| {
-            let (least, most) = (number(&range, "min")?, number(&range, "max")?);
-            if least <= most {
-                Ok((least, most))
-            } else {
-                Err(range.value("max", &most.to_string(), "at least min"))
-            }
-        })?,
-        special: atomic.each_within("specialValues", "specialValue", |special| {
-            special.expect(&DOC)?;
-            // The value of a boolean may be a word.
-            let value = match special.attribute("value").as_deref() {
-                Some("false") => 0,
-                Some("true") => 1,
-                _ => number(&special, "value")?,
-            };
-            Ok(Special {
-                value,
-                doc: special.doc()?,
-            })
-        })?,
-    })
-}
-
-fn read_array(array: &Element<'_>, levels: usize) -> Result<Array, XmlError> {
-    array.expect(&[&TYPES[..], &[("contentKey", Often::Any)]].concat())?;
-    let len = |name: &'static str| match array.attribute(name) {
-        Some(text) => array.number(name, &text).map(Some),
-        None => Ok(None),
-    };
-    let size = match array.attribute("type").as_deref() {
-        Some("fixed-size") => Size::Fixed(len("length")?.ok_or_else(|| array.missing("length"))?),
-        None | Some("variable-size") => Size::Variable(len("maxLength")?),
-        Some(other) => {
-            return Err(array.value("the type of an array", other, "fixed-size or variable-size"));
-        }
-    };
-    Ok(Array {
-        size,
-        element: read_type(array, levels)?,
-        keys: array.each("contentKey", |key| read_key(&key))?,
-    })
-}
-
-fn read_key(key: &Element<'_>) -> Result<Key, XmlError> {
-    key.expect(&[("contentKeyField", Often::Any)])?;
-    let fields = key.each("contentKeyField", |field| {
-        let text = field.text();
-        Ok(match text.as_str() {
-            "*" => Vec::new(),
-            names => names.split('.').map(|name| name.trim().into()).collect(),
-        })
-    })?;
-    if fields.is_empty() {
-        return Err(key.missing("contentKeyField"));
-    }
-    Ok(Key {
-        id: key.id("contentKeyID")?,
-        fields,
-        line: key.line(),
-    })
-}
-
-fn read_struct(element: &Element<'_>, levels: usize) -> Result<Struct, XmlError> {
-    element.expect(&[
-        ("derivedFrom", Often::AtMostOnce),
-        ("component", Often::Any),
-    ])?;
-    let members = element.each("component", |member| read_component(member, levels))?;
-    let derived_from = element.optional_text("derivedFrom");
-    if members.is_empty() && derived_from.is_none() {
-        return Err(element.missing("component"));
-    }
-    Ok(Struct {
-        derived_from,
-        members,
-    })
 }

@@ -2,7 +2,7 @@
 
 use roxmltree::{Document, Node};
 
-use super::{Doc, Fault, XmlError};
+use super::{Fault, XmlError};
 
 /// How often an element may occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub(super) enum Often {
     Any,
 }
 
-/// The child elements that make up a [`Doc`].
+/// The child elements that every declaration has.
 pub(super) const DOC: [(&str, Often); 3] = [
     ("name", Often::Once),
     ("synopsis", Often::Once),
@@ -151,18 +151,18 @@ impl<'a> Element<'a> {
         })
     }
 
-    /// Reads name, synopsis and description.
-    pub(super) fn doc(&self) -> Result<Doc, XmlError> {
+    pub(super) fn repeated(&self, what: &'static str, value: impl ToString) -> XmlError {
+        let value = value.to_string();
+        self.error(Fault::Repeated { what, value })
+    }
+
+    /// Reads name and synopsis.
+    pub(super) fn doc(&self) -> Result<(String, String), XmlError> {
         let name = self.need("name")?;
         if name.text().is_empty() {
             return Err(name.value("a name", "", "at least one character"));
         }
-        Ok(Doc {
-            name: name.text(),
-            synopsis: self.need("synopsis")?.text(),
-            description: self.optional_text("description"),
-            line: self.line(),
-        })
+        Ok((name.text(), self.need("synopsis")?.text()))
     }
 
     /// Reads each child with this name.
