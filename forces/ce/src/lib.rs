@@ -30,7 +30,6 @@ mod directory;
 pub mod exception;
 mod leaf;
 pub mod network;
-pub mod path;
 pub mod route;
 pub mod service;
 mod settings;

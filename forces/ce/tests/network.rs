@@ -16,7 +16,6 @@ use weir_ce::Control;
 use weir_ce::contract::{Answer, FeConfig, LogEvent, Output, Params, PathCommand, Refusal, Ticket};
 use weir_ce::desired::Desired;
 use weir_ce::network::{Keys, PathService, REQUESTS_MAX};
-use weir_ce::path::NetworkPlan;
 use weir_config::Document;
 use weir_fe::{Agent, Effect};
 use weir_lfb::class::Block;
@@ -25,6 +24,7 @@ use weir_library::owner;
 use weir_model::{
     Change, ChangeValue, ComponentPath, NetworkReport, PathReport, PathRequest, Value,
 };
+use weir_network::NetworkPlan;
 use weir_protocol::schema::{Class, Registry};
 use weir_protocol::session::Heartbeats;
 use weir_protocol::session::ce::{self, LinkId};

@@ -20,7 +20,7 @@ use super::topology::address_of;
 use super::{Flow, NetworkPlan, wrong};
 
 /// A section with its components.
-pub(crate) type Section = (ComponentPath, Vec<Change>);
+pub type Section = (ComponentPath, Vec<Change>);
 
 /// Packets that get a header at an FE, as a section of its configuration.
 #[derive(Clone, Debug)]
@@ -202,12 +202,12 @@ impl NetworkPlan {
     }
 
     /// The sections of an FE without its ingress encapsulations.
-    pub(crate) fn inner(&self, paths: &Paths, fe: FeId) -> Result<Vec<Section>, Fault> {
+    pub fn inner(&self, paths: &Paths, fe: FeId) -> Result<Vec<Section>, Fault> {
         inner(paths, fe, &NONE).map_err(|error| self.fault(fe, error))
     }
 
     /// A rule of an FE.
-    pub(crate) fn rule(
+    pub fn rule(
         &self,
         paths: &Paths,
         fe: FeId,
@@ -218,17 +218,12 @@ impl NetworkPlan {
     }
 
     /// The port at an end of a link; `None` for a tunnel.
-    pub(crate) fn port(&self, link: LinkId, fe: FeId) -> Option<&str> {
+    pub fn port(&self, link: LinkId, fe: FeId) -> Option<&str> {
         port(self.topology.ends(link, fe))
     }
 
     /// Checks sections for an FE with the ports that the links name.
-    pub(crate) fn check_at(
-        &self,
-        paths: &Paths,
-        fe: FeId,
-        changes: &[Change],
-    ) -> Result<(), Vec<Fault>> {
+    pub fn check_at(&self, paths: &Paths, fe: FeId, changes: &[Change]) -> Result<(), Vec<Fault>> {
         let checked = check(paths, fe, changes);
         checked.map_err(|faults| self.faults(fe, ExportError::Refused(faults)))
     }
@@ -449,7 +444,7 @@ fn port_and_vlan(interface: &str) -> (&str, Option<&str>) {
 }
 
 /// Path of the rule for a LID, and the LID's digits.
-pub(crate) fn rule_path(input: &Input, lid: Lid) -> (ComponentPath, String) {
+pub fn rule_path(input: &Input, lid: Lid) -> (ComponentPath, String) {
     let width = 2 * usize::from(lid.bytes);
     let digits = format!("{:0width$x}", lid.value);
     let name = match input {
@@ -460,7 +455,7 @@ pub(crate) fn rule_path(input: &Input, lid: Lid) -> (ComponentPath, String) {
 }
 
 /// The encapsulation of a path's packets, with these vectors.
-pub(crate) fn encapsulation<'v>(
+pub fn encapsulation<'v>(
     name: &str,
     settings: &Settings,
     vectors: impl IntoIterator<Item = &'v [u8]>,

@@ -22,7 +22,7 @@ pub(crate) fn flow(name: &str, settings: &Settings, paths: &mut Paths) -> Result
 }
 
 /// The key to blame if a request has no path.
-pub(crate) fn blamed(request: &Request) -> &'static str {
+pub fn blamed(request: &Request) -> &'static str {
     if request.through.is_empty() {
         ""
     } else {
@@ -31,7 +31,7 @@ pub(crate) fn blamed(request: &Request) -> &'static str {
 }
 
 /// Converts a section to a request.
-pub(crate) fn request(name: &str, settings: &Settings, paths: &Paths) -> Result<Request, Fault> {
+pub fn request(name: &str, settings: &Settings, paths: &Paths) -> Result<Request, Fault> {
     let topology = paths.topology();
     let source = topology.fe_named(settings.text("from"));
     let source = source.map_err(refused("path", name, "from"))?;
@@ -65,7 +65,7 @@ pub(crate) fn request(name: &str, settings: &Settings, paths: &Paths) -> Result<
 }
 
 /// The target of a section: the last element of a named path, if the section has no `to`.
-pub(crate) fn to(settings: &Settings) -> &str {
+pub fn to(settings: &Settings) -> &str {
     match settings.text("to") {
         "" => settings
             .text("through")

@@ -26,10 +26,10 @@
 //! - `flows`: the requested paths
 //! - `export`: the configuration of each FE
 
-pub(crate) mod export;
-pub(crate) mod flows;
-pub(crate) mod report;
-pub(crate) mod section;
+pub mod export;
+pub mod flows;
+pub mod report;
+pub mod section;
 mod topology;
 
 use std::collections::BTreeMap;
@@ -52,7 +52,8 @@ pub struct NetworkPlan {
     pub links: BTreeMap<String, LinkId>,
     /// Names of the links, by number.
     of_links: BTreeMap<LinkId, String>,
-    pub(crate) flows: BTreeMap<String, Settings>,
+    /// The settings of the requested paths, by name.
+    pub flows: BTreeMap<String, Settings>,
 }
 
 /// A requested path, and the routes found for it.
@@ -67,7 +68,7 @@ pub struct Flow {
     /// Routes found.
     pub routes: Vec<Route>,
     /// Settings of the path's section.
-    pub(crate) settings: Settings,
+    pub settings: Settings,
 }
 
 /// Settings by the name of their section.
@@ -148,7 +149,7 @@ pub fn report(plan: &NetworkPlan, paths: &Paths, flows: &[Flow]) -> NetworkRepor
 }
 
 /// The fault of a component of a named section.
-pub(crate) fn wrong(section: &str, name: &str, component: &str, why: impl ToString) -> Fault {
+pub fn wrong(section: &str, name: &str, component: &str, why: impl ToString) -> Fault {
     let path = ComponentPath::new([section, name]);
     let path = if component.is_empty() {
         path
@@ -159,7 +160,7 @@ pub(crate) fn wrong(section: &str, name: &str, component: &str, why: impl ToStri
 }
 
 /// Converts an error of the controller to the fault of a component.
-pub(crate) fn refused<'a>(
+pub fn refused<'a>(
     section: &'a str,
     name: &'a str,
     component: &'a str,

@@ -18,7 +18,7 @@ const PACKETS: [&str; 7] = [
 ];
 
 /// The packets of a flow in the notation of a configuration.
-pub(crate) fn packets(settings: &Settings) -> String {
+pub fn packets(settings: &Settings) -> String {
     let given = PACKETS.map(|key| (key, settings.text(key)));
     let given = given.iter().filter(|(_, text)| !text.is_empty());
     let given: Vec<String> = given.map(|(key, text)| format!("{key}={text}")).collect();
@@ -26,7 +26,7 @@ pub(crate) fn packets(settings: &Settings) -> String {
 }
 
 /// Routes, with names.
-pub(crate) fn routes(paths: &Paths, routes: &[Route]) -> Vec<RouteOfPath> {
+pub fn routes(paths: &Paths, routes: &[Route]) -> Vec<RouteOfPath> {
     let element = |fe: &FeId| paths.topology().fe(*fe).name.clone();
     let route = |route: &Route| RouteOfPath {
         vector: hex(&route.vector),
@@ -37,10 +37,7 @@ pub(crate) fn routes(paths: &Paths, routes: &[Route]) -> Vec<RouteOfPath> {
 }
 
 /// Domains with their elements, each with its state.
-pub(crate) fn domains(
-    topology: &Topology,
-    state: impl Fn(&str) -> &'static str,
-) -> Vec<DomainReport> {
+pub fn domains(topology: &Topology, state: impl Fn(&str) -> &'static str) -> Vec<DomainReport> {
     let element = |fe: &FeId| {
         let element = topology.fe(*fe).name.clone();
         let state = state(&element).to_owned();
@@ -54,7 +51,7 @@ pub(crate) fn domains(
 }
 
 /// Links, each with its state and the number of its failures.
-pub(crate) fn links(
+pub fn links(
     plan: &NetworkPlan,
     paths: &Paths,
     state: impl Fn(&str, LinkId) -> (&'static str, u64),

@@ -215,7 +215,7 @@ const fn is_same(a: &str, b: &str) -> bool {
 }
 
 /// A path.
-pub(crate) const PATH_CLASS: Class = Class {
+pub const PATH_CLASS: Class = Class {
     name: "path",
     id: 0x00F7_0333,
     about: "packets, and the paths that they take",
@@ -224,7 +224,7 @@ pub(crate) const PATH_CLASS: Class = Class {
 };
 
 /// The lifetime of a request. A request has this key in addition to the keys of a path.
-pub(crate) const LIFETIME_OF: &[Parameter] = &[Parameter::new(
+pub const LIFETIME_OF: &[Parameter] = &[Parameter::new(
     "lifetime",
     Kind::Span(Span::ZERO, Span::from_secs(31_536_000)),
     "0 s",

@@ -28,6 +28,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("router/northbound", &["router/model"]),
     ("router/live", &["core", "router"]),
     ("fpf/paths", &["core/base"]),
+    (
+        "fpf/network",
+        &["core", "router/model", "router/lfb", "fpf/paths"],
+    ),
     ("forces/protocol", &["core/base", "router/model"]),
     ("forces/channel", &["core", "forces/protocol"]),
     (
@@ -36,7 +40,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("forces/fe", OF_ELEMENTS),
     ("forces/ce", OF_ELEMENTS),
-    ("forces/live", &["core", "router", "forces"]),
+    ("forces/live", &["core", "router", "fpf", "forces"]),
     ("forces/lab", &["core", "router/live", "forces", "lab"]),
     ("lab/sim", &["core"]),
     ("lab/bench", &["core", "router/live", "lab/sim"]),

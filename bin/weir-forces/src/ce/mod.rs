@@ -24,7 +24,7 @@ use weir_ce::configuration::{CePlan, FePlan, ListenPlan};
 use weir_ce::contract::{FeConfig, Params};
 use weir_ce::desired::{Desired, DesiredValue};
 use weir_ce::network::PathService;
-use weir_ce::path::NetworkPlan;
+use weir_network::NetworkPlan;
 use weir_config::Document;
 use weir_forces_live::ce::{Driver, Store};
 use weir_forces_live::snmp::{Secrets, Target};

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex};
 use tokio::runtime;
 use weir::configuration::read;
 use weir_ce::configuration::{CePlan, FePlan};
-use weir_ce::path::NetworkPlan;
 use weir_forces_live::ce::{Handle, Store};
 use weir_forces_live::tml::Pinned;
 use weir_forces_live::tml::identity::Replaced;
 use weir_live::mutex::lock;
+use weir_network::NetworkPlan;
 use weir_protocol::wire::Id;
 
 use super::console::Names;

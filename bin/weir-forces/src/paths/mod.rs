@@ -14,9 +14,9 @@ use weir::Failure;
 use weir::configuration::{located, read, shown};
 use weir::output::{print, print_json};
 use weir::table::{Column, Table};
-use weir_ce::path::{NetworkPlan, hex, toml};
 use weir_config::Document;
 use weir_model::Fault;
+use weir_network::{NetworkPlan, hex, toml};
 use weir_paths::{Paths, Route, Target};
 
 /// Arguments of `weir paths`.
@@ -100,7 +100,7 @@ pub(crate) fn run(arguments: &PathsArguments) -> Result<(), Failure> {
         return print(&toml(&changes));
     }
     if arguments.dot {
-        return print(&picture::of(&weir_ce::path::report(&plan, &paths, &flows)));
+        return print(&picture::of(&weir_network::report(&plan, &paths, &flows)));
     }
     let all = flows.iter().flat_map(|flow| {
         let of = |route| of_route(&paths, &flow.name, route);
@@ -116,7 +116,7 @@ fn between(
     number: usize,
 ) -> Result<Vec<Route>, weir_paths::PathError> {
     let source = paths.topology().fe_named(from)?;
-    let target: Target = weir_ce::path::target(paths, to)?;
+    let target: Target = weir_network::target(paths, to)?;
     paths.cheapest(source, target, None, number)
 }
 

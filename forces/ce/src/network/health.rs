@@ -16,7 +16,7 @@ use super::hold_down::{HoldDown, State};
 use super::rollout::Rollout;
 use super::state::Network;
 use crate::contract::{Answer, CeSubscription, Filter, Place, Refusal, Request, WatchId};
-use crate::path::{NetworkPlan, wrong};
+use weir_network::{NetworkPlan, wrong};
 
 /// Interval between reads of all ports without an event. A watch ends after three intervals without a fetch.
 const READ_INTERVAL: Span = Span::from_secs(20);

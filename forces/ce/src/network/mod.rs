@@ -45,7 +45,7 @@ use crate::Control;
 use crate::contract::{
     Answer, LogEvent, Output, PathRecord, Refusal, Request, StoreTicket, Ticket,
 };
-use crate::path::NetworkPlan;
+use weir_network::NetworkPlan;
 
 /// Tickets of the path service have these bits set; tickets of the driver and of the bridge must not.
 const OWN: u64 = 3 << 62;

@@ -6,8 +6,8 @@ use weir_model::{NetworkReport, PathReport};
 use super::health::Health;
 use super::rollout::Rollout;
 use super::state::{Flow, Network};
-use crate::path::flows::to;
-use crate::path::report;
+use weir_network::flows::to;
+use weir_network::report;
 
 /// Reports all flows.
 pub(super) fn paths(

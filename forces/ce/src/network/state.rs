@@ -10,11 +10,11 @@ use weir_path::fpf::edge::filter::Filter;
 use weir_paths::{Carry, Change, FeId, LinkId, PathError, Paths};
 
 use super::rollout::{Place, Rollout};
-use crate::path::NetworkPlan;
-use crate::path::export::{Section, encapsulation, rule_path};
-use crate::path::flows::{blamed, request};
-use crate::path::section::{LIFETIME_OF, PATH_CLASS};
-use crate::path::{refused, wrong};
+use weir_network::NetworkPlan;
+use weir_network::export::{Section, encapsulation, rule_path};
+use weir_network::flows::{blamed, request};
+use weir_network::section::{LIFETIME_OF, PATH_CLASS};
+use weir_network::{refused, wrong};
 
 /// Maximum number of requests.
 pub const REQUESTS_MAX: usize = 1024;

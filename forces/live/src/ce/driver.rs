@@ -28,7 +28,7 @@ use weir_ce::controller::{Bridge, ControllerPlan, DeviceRequest};
 use weir_ce::exception::remote::RemotePlan;
 use weir_ce::exception::remotes::{Effect, Remotes};
 use weir_ce::network::{Keys, PathService};
-use weir_ce::path::NetworkPlan;
+use weir_network::NetworkPlan;
 use weir_model::{Class, Value};
 use weir_protocol::session::ce::LinkId;
 use weir_protocol::wire::Id;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use weir_ce::contract::{Answer, FeConfig, Refusal, Request, StoreTicket};
 use weir_ce::controller::{CommandId, Sample};
-use weir_ce::path::NetworkPlan;
+use weir_network::NetworkPlan;
 use weir_model::{Class, Value};
 use weir_protocol::session::ce::LinkId;
 use weir_protocol::wire::Id;

@@ -3,9 +3,9 @@
 //!
 //! Checks besides "no panic": the sections of each element are a configuration that a router accepts.
 
-use weir_ce::path::{NetworkPlan, report, toml};
 use weir_config::Document;
 use weir_lfb::Plan;
+use weir_network::{NetworkPlan, report, toml};
 use weir_paths::Paths;
 
 use crate::seeds::{sections, text};

@@ -14,7 +14,7 @@
 
 use std::collections::BTreeSet;
 
-use weir_ce::path::Processor;
+use weir_network::Processor;
 use weir_path::fpf::edge::paths::Paths as Vectors;
 use weir_path::fpf::process::Function;
 use weir_path::fpf::process::cache::Limits;

@@ -20,7 +20,7 @@ mod survey;
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_base::Span;
-use weir_ce::path::Processors;
+use weir_network::Processors;
 use weir_path::fpf::edge::paths::{Paths as Vectors, Spread as Sharing};
 use weir_path::fpf::edge::profile::Shape;
 use weir_paths::{
