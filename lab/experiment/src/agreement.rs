@@ -7,7 +7,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
-use crate::options::{Habitat, RunOptions};
+use crate::habitat::Habitat;
+use crate::options::RunOptions;
 use crate::results::{PointResult, RunResult};
 
 /// The results of one scenario, in one habitat or both.

@@ -4,7 +4,7 @@ use std::io;
 
 use weir_live::namespace::PrivilegeError;
 
-use crate::options::Habitat;
+use crate::habitat::Habitat;
 use crate::scenario::ScenarioError;
 
 /// The reason why a run gave no result.

@@ -8,7 +8,7 @@
 //!
 //! - [`scenario`]: the checked scenario file: a network, its queues and its traffic
 //! - [`topology`]: nodes, links, addresses, first hops
-//! - [`options`]: the options of a run; [`run`](mod@run) runs it
+//! - [`options`]: the options of a run, with its [`habitat`]; [`run`](mod@run) runs it
 //! - [`namespaces`]: the lab: real TCP stacks on this machine
 //! - `simulation`: the same network in virtual time
 //! - [`reported`], [`measure`](mod@measure), [`statistics`], [`results`]: from counts to numbers
@@ -70,6 +70,7 @@ pub mod error;
 mod finished;
 pub mod folder;
 mod forwarding;
+pub mod habitat;
 mod lines;
 pub mod load;
 pub mod measure;
@@ -99,8 +100,9 @@ use weir_live::signals;
 pub use agreement::{Ran, run_both};
 pub use error::Error;
 pub use finished::forget;
+pub use habitat::Habitat;
 pub use namespaces::{soak, traffic};
-pub use options::{Capture, Habitat, RunOptions};
+pub use options::{Capture, RunOptions};
 pub use results::RunResult;
 pub use run::run;
 pub use traffic_info::TrafficInfo;

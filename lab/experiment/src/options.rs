@@ -5,39 +5,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use serde::Deserialize;
-
+use crate::habitat::Habitat;
 use crate::scenario::{self, Choices, Given, Override, Plan, Reading, ScenarioError, Sweep};
 use crate::transports::Transports;
-
-/// The habitat of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "snake_case")]
-pub enum Habitat {
-    /// Simulation: virtual time, modelled TCP and UDP; the same seed gives the same run
-    #[default]
-    Sim,
-    /// Lab: network namespaces, real TCP stacks, real packets
-    Lab,
-}
-
-impl Habitat {
-    /// The noun for it in a sentence.
-    pub(crate) fn noun(self) -> &'static str {
-        match self {
-            Self::Sim => "simulator",
-            Self::Lab => "lab",
-        }
-    }
-
-    /// The word for it in a result.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Sim => "sim",
-            Self::Lab => "lab",
-        }
-    }
-}
 
 /// The scenario to run, and the options of the run.
 #[derive(Clone, Debug, Default)]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::options::Habitat;
+use crate::habitat::Habitat;
 use crate::scenario::{Plan, Point};
 use crate::statistics::Summary;
 use crate::traffic_info::TrafficInfo;

@@ -4,8 +4,9 @@ use std::time::Instant as Wall;
 
 use crate::cpu::cpu_seconds;
 use crate::error::Error;
+use crate::habitat::Habitat;
 use crate::namespaces;
-use crate::options::{Habitat, RunOptions};
+use crate::options::RunOptions;
 use crate::results::RunResult;
 use crate::simulation;
 

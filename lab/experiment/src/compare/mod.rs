@@ -36,7 +36,8 @@ pub use tradeoff::Tradeoff;
 
 use crate::agreement::{Compared, Ran, run_both};
 use crate::error::Error;
-use crate::options::{Habitat, RunOptions};
+use crate::habitat::Habitat;
+use crate::options::RunOptions;
 use crate::results::{PointResult, RunResult};
 use load::{Load, Place};
 

@@ -6,7 +6,7 @@
 //! connections with different settings.
 
 use crate::error::Error;
-use crate::options::Habitat;
+use crate::habitat::Habitat;
 use crate::scenario::{Congestion, Scenario, TcpOptions};
 use crate::topology::Topology;
 

@@ -9,7 +9,7 @@ use super::routes::spread_hosts;
 use super::traffic;
 use super::wire::{DELAY_MIN, LONG_MAX, Long};
 use crate::error::Error;
-use crate::options::Habitat;
+use crate::habitat::Habitat;
 use crate::scenario::{
     Auto, Direction, Link, Scenario, Shaper, Starts, TcpOptions, Traffic, TrafficKind,
 };

@@ -7,7 +7,7 @@ use super::measured::Measured;
 use super::recipe::{Claim, Kind, Paper};
 use super::verdict::Verdict;
 use crate::cpu::BUSY_MAX;
-use crate::options::Habitat;
+use crate::habitat::Habitat;
 use crate::scenario::Reading;
 
 /// The report of a claim.

@@ -20,8 +20,9 @@ use super::Options;
 use super::samples::Samples;
 use crate::cpu::OTHERS;
 use crate::error::Error;
+use crate::habitat::Habitat;
 use crate::measure::goodput_curve;
-use crate::options::{Habitat, RunOptions};
+use crate::options::RunOptions;
 use crate::results::{OneRun, PointResult};
 use crate::scenario::{
     self, Choices, Override, Point, Reading, Scenario, ScenarioError, Traffic, TrafficKind,

@@ -52,7 +52,8 @@ use serde_json::{Map, Value};
 use weir_base::setting::{did_you_mean, nearest};
 
 use crate::error::Error;
-use crate::options::{Habitat, RunOptions};
+use crate::habitat::Habitat;
+use crate::options::RunOptions;
 use crate::scenario::Override;
 use bar::Bar;
 use decide::decide;

@@ -20,7 +20,7 @@ use super::shaper::{ShaperActor, SharedCourse};
 use crate::control::{self, ControlledQueue};
 use crate::error::Error;
 use crate::forwarding::Changed;
-use crate::options::Habitat;
+use crate::habitat::Habitat;
 use crate::scenario::{
     Congestion, Direction, Discipline, Forwarding, Medium, Scenario, Shaper, TcpOptions, Traffic,
     TrafficKind, flow_name,

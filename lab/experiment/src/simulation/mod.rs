@@ -38,9 +38,10 @@ use weir_base::{Instant, Rate, Span, Varying};
 
 use crate::error::Error;
 use crate::finished::Finished;
+use crate::habitat::Habitat;
 use crate::lines;
 use crate::measure::{distributions, measure};
-use crate::options::{Capture, Habitat, RunOptions};
+use crate::options::{Capture, RunOptions};
 use crate::progress::Progress;
 use crate::results::{OneRun, PointResult, RunResult};
 use crate::scenario::{Plan, Scenario};

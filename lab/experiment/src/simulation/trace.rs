@@ -4,7 +4,8 @@ use weir_sim::PortId;
 
 use super::build::World;
 use crate::error::Error;
-use crate::options::{Capture, Habitat};
+use crate::habitat::Habitat;
+use crate::options::Capture;
 use crate::results::Captured;
 
 /// Maximum number of names that an error lists.

@@ -1,7 +1,7 @@
 //! Figure 1: paths by a vector of LIDs.
 
 use super::at;
-use crate::options::Habitat;
+use crate::habitat::Habitat;
 use crate::reproduce::findings::check;
 use crate::reproduce::measured::Measured;
 use crate::reproduce::query::pairs;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::{Measured, Measurement, machine, points, without_scenario};
-use crate::options::Habitat;
+use crate::habitat::Habitat;
 use crate::reproduce::Options;
 use crate::results::{Curve, OneRun, PointResult};
 use crate::scenario::Reading;
