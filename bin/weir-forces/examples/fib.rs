@@ -19,7 +19,7 @@ use std::time::Instant;
 use weir_base::Span;
 use weir_forces_live::tml::identity::Certificate;
 use weir_forces_live::tml::{
-    Common, Identity, Link, Local, Pinned, Pins, Security, Sent, Transport,
+    Common, Identity, Link, Local, Pinned, Pins, Security, Sent, Transport, tml,
 };
 use weir_live::clock;
 use weir_protocol::session::Heartbeats;
@@ -110,7 +110,7 @@ async fn measure(weir: &str, folder: &Path, transport: Transport, rows: u32) {
             ..Common::default()
         },
     };
-    let mut listener = transport.tml().listen(&local).await.unwrap();
+    let mut listener = tml(transport).listen(&local).await.unwrap();
     let _fe = start(weir, folder, transport);
     let link = listener.accept().await.unwrap();
     let mut control = Control::associate(link).await;

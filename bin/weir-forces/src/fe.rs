@@ -14,7 +14,7 @@ use weir_base::Span;
 use weir_forces_live::fe::{Handle, Inputs, Params};
 use weir_forces_live::tml::identity::{Certificate, warnings};
 use weir_forces_live::tml::{
-    ChannelSettings, Common, Faults, Identity, Pinned, Pins, Remote, Schedule, Security, Transport,
+    ChannelSettings, Common, Faults, Identity, Pinned, Pins, Remote, Security, Transport,
 };
 use weir_lfb::Plan;
 use weir_lfb::fe::{CePlan, FePlan};
@@ -160,10 +160,9 @@ fn prepare(config: &Path, fe: &FePlan, plan: &Plan) -> Result<Params, Failure> {
 
 /// Settings that are permitted, but probably not intended.
 fn doubts(params: &Params) -> Vec<String> {
-    let open = params
-        .ces
-        .values()
-        .filter(|(transport, remote)| !transport.proves(&remote.common.security));
+    let open = params.ces.values().filter(|(transport, remote)| {
+        !transport.authenticates() || remote.common.security.pinned.is_none()
+    });
     let open = open.map(|(transport, remote)| {
         format!(
             "`insecure = true` for the CE {} ({}): it is not authenticated; anyone who answers there can control \
@@ -192,9 +191,9 @@ fn session(fe: &FePlan, setup: weir_protocol::wire::message::AssociationSetup) -
         failover: Failover {
             keeps: fe.cefti,
             standby: match fe.standby {
-                "hot" => Standby::Hot,
-                "cold" => Standby::Cold,
-                _ => Standby::None,
+                weir_lfb::fe::Standby::Hot => Standby::Hot,
+                weir_lfb::fe::Standby::Cold => Standby::Cold,
+                weir_lfb::fe::Standby::None => Standby::None,
             },
         },
         retry: Retry {
@@ -226,8 +225,6 @@ fn remote(
         }
         _ => None, // `FePlan::check` permits this only with `insecure`
     };
-    let transport = ce.transport.parse::<Transport>().unwrap_or_default();
-    let discipline = ce.schedule.parse::<Schedule>().unwrap_or_default().spec();
     let remote = Remote {
         address: ce.address,
         redirect_port: None,
@@ -237,7 +234,7 @@ fn remote(
                 insecure: ce.insecure,
             },
             channel: ChannelSettings {
-                discipline,
+                discipline: ce.schedule.spec(),
                 rate: ce.rate,
                 ..ChannelSettings::default()
             },
@@ -245,7 +242,7 @@ fn remote(
             ..Common::default()
         },
     };
-    Ok((transport, remote))
+    Ok((ce.transport, remote))
 }
 
 /// A path of a configuration, which is relative to its file.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::Bench;
 use tokio::time::timeout;
 use weir_base::Span;
-use weir_forces_live::tml::{Common, Link, Local, Security, Transport};
+use weir_forces_live::tml::{Common, Link, Local, Security, Transport, tml};
 use weir_live::clock;
 use weir_model::Value;
 use weir_protocol::schema::Class;
@@ -67,7 +67,7 @@ impl Control {
                 ..Common::default()
             },
         };
-        let mut listener = Transport::TcpUdp.tml().listen(&local).await.unwrap();
+        let mut listener = tml(Transport::TcpUdp).listen(&local).await.unwrap();
         let link = timeout(LONG, listener.accept()).await.unwrap().unwrap();
         let params = ce::Params {
             id: CE,

@@ -188,7 +188,7 @@ pub(crate) fn written(files: &[PathBuf], folder: &Path) -> Result<(), Failure> {
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum TrafficCommand {
     #[command(flatten)]
-    Tool(weir_experiment::traffic::Command),
+    Tool(Box<weir_experiment::traffic::Command>),
     /// The two sides of the load test of the transport between the CE and FEs.
     #[command(subcommand)]
     Load(weir_forces_lab::Command),

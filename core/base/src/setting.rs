@@ -5,8 +5,10 @@
 //! file or a peer wrote it; a [`Setting`] has been checked against its parameter and cannot be out of range.
 
 mod display;
+mod words;
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use crate::time::Span;
 use crate::units::{Bytes, Quantity, Rate, UnitError, read_packets};
@@ -238,6 +240,13 @@ impl Settings {
             Setting::Word(word) => word,
             other => unreachable!("{name} is {other:?}"),
         }
+    }
+
+    /// The setting `name`, which its table declares as a choice of the words of `W`.
+    pub fn choice<W: FromStr>(&self, name: &str) -> W {
+        let word = self.word(name);
+        let unknown = |_| unreachable!("{name} is {word}");
+        word.parse().unwrap_or_else(unknown)
     }
 
     /// The setting `name`, which its table declares as a text.

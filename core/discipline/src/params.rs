@@ -73,23 +73,19 @@ pub(crate) fn place(setting: &Setting, words: &[&'static str]) -> Result<usize, 
     place.ok_or_else(|| format!("{setting} is not one of {}", words.join(", ")))
 }
 
-/// Declares an enum of which each value has a word.
+/// Declares an enum of which each value has a word, as a type that a setting sets.
 macro_rules! words {
     ($(#[$meta:meta])* pub enum $name:ident {
         $($(#[$about:meta])* $value:ident = $word:literal,)+
     }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $name { $($(#[$about])* $value,)+ }
-
-        impl $name {
-            const WORDS: &'static [&'static str] = &[$($word),+];
+        weir_base::words! {
+            $(#[$meta])*
+            pub enum $name { $($(#[$about])* $value = $word,)+ }
         }
 
         impl $crate::params::Value for $name {
             fn of(setting: &weir_base::setting::Setting) -> Result<Self, String> {
-                let place = $crate::params::place(setting, Self::WORDS)?;
-                Ok([$(Self::$value),+][place])
+                $crate::params::place(setting, Self::WORDS).map(|place| Self::ALL[place])
             }
         }
     };

@@ -33,6 +33,7 @@ use std::net::SocketAddr;
 
 use weir_base::setting::{Scalar, Settings};
 use weir_lfb::Plan;
+use weir_lfb::fe::Transport;
 use weir_lfb::router::page_address;
 use weir_model::fault::ResultCode;
 use weir_model::{Change, ComponentPath, Fault};
@@ -90,8 +91,8 @@ pub struct ListenPlan {
     pub name: String,
     /// Local address.
     pub address: SocketAddr,
-    /// Transport keyword: `quic`, `tcp_udp`, `sctp` or `sctp_udp`.
-    pub transport: &'static str,
+    /// The transport.
+    pub transport: Transport,
     /// Whether the listener accepts peers without certificates.
     pub insecure: bool,
 }
@@ -241,8 +242,9 @@ impl Builder {
             );
             return self.missing(path.join("address"), why);
         };
-        let (transport, insecure) = (settings.word("transport"), settings.flag("insecure"));
-        if transport.starts_with("sctp") && !insecure {
+        let (transport, insecure): (Transport, bool) =
+            (settings.choice("transport"), settings.flag("insecure"));
+        if !transport.authenticates() && !insecure {
             let why = "`sctp` neither authenticates nor encrypts: use \"quic\" or \"tcp_udp\", or set `insecure = true`";
             return self.missing(path.join("transport"), why);
         }
@@ -338,7 +340,8 @@ impl Builder {
         if element.is_none_or(|element| !element.text("certificate").is_empty()) {
             return;
         }
-        let needs_it = |listen: &&ListenPlan| !listen.insecure || listen.transport == "quic";
+        let needs_it =
+            |listen: &&ListenPlan| !listen.insecure || listen.transport == Transport::Quic;
         let Some(listen) = self.listeners.iter().find(needs_it) else {
             return;
         };

@@ -446,7 +446,8 @@ mod tests {
 
     #[test]
     fn a_control_message_has_credit_or_comes_back() {
-        for (word, schedule) in Schedule::ALL {
+        for &schedule in Schedule::ALL {
+            let word = schedule.word();
             let mut queue = queue(schedule, None, 0);
             let mut queued = 0;
             while queue.has_room() {
@@ -601,7 +602,7 @@ mod tests {
             steps in prop::collection::vec((any::<bool>(), 7_usize..400, 0_u64..2000, any::<bool>()), 1..300),
         ) {
             let rate = (rate > 0).then(|| Rate::from_mbps(rate));
-            let mut queue = queue(Schedule::ALL[schedule].1, rate, combine);
+            let mut queue = queue(Schedule::ALL[schedule], rate, combine);
             let (mut now, mut expected, mut offered) = (0, std::collections::VecDeque::new(), 0);
             let out = |queue: &mut Queue, now, expected: &mut std::collections::VecDeque<Vec<u8>>| {
                 if let Some(message) = taken(queue, at(now)) {

@@ -10,10 +10,10 @@ use weir_experiment::Error;
 use weir_experiment::folder::Folder;
 use weir_forces_live::tml::Transport;
 
-use crate::ce::session::CeReport;
 use crate::channel::{Channel, write_keys};
 use crate::lines::Line;
 use crate::part::{Part, ask, start};
+use crate::tally::CeReport;
 
 /// Messages that are in flight at the end arrive within this time.
 const DRAIN: Duration = Duration::from_secs(1);

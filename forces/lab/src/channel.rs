@@ -1,16 +1,58 @@
-//! The channel between both sides of a load test: transports, certificates, heartbeats.
+//! The channel between both sides of a load test: address, transport, certificates, heartbeats.
 
+use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use weir_base::Span;
 use weir_forces_live::tml::identity::{Certificate, Identity, Pins, generate};
-use weir_forces_live::tml::{Pinned, Security, Transport};
+use weir_forces_live::tml::{Common, Pinned, Remote, Security, Transport};
 use weir_protocol::session::Heartbeats;
 use weir_protocol::wire::Id;
 
 use crate::message::CE;
+
+/// The address of a CE for control messages, and its port for redirects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CeAddress {
+    /// For control messages.
+    pub control: SocketAddr,
+    /// Port for redirects.
+    pub redirect_port: u16,
+}
+
+impl CeAddress {
+    /// The CE from an FE's point of view.
+    pub(crate) fn remote(self, common: Common) -> Remote {
+        Remote {
+            address: self.control,
+            redirect_port: Some(self.redirect_port),
+            common,
+        }
+    }
+}
+
+impl FromStr for CeAddress {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("\"{text}\" must be ADDRESS:PORT/PORT, like 127.0.0.1:6704/6706");
+        let (control, redirect_port) = text.split_once('/').ok_or_else(wrong)?;
+        Ok(Self {
+            control: control.parse().map_err(|_| wrong())?,
+            redirect_port: redirect_port.parse().map_err(|_| wrong())?,
+        })
+    }
+}
+
+impl fmt::Display for CeAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.control, self.redirect_port)
+    }
+}
 
 /// No security: for processes of one load test on loopback.
 pub(crate) const OPEN: Security = Security {

@@ -11,7 +11,7 @@
 //! - [`associations`]: tests with associations: a flood, and many FEs on one CE (`weir bench forces`)
 //! - [`ce`], [`fe`]: the two sides, `weir traffic load`. Each runs only the transport (`tml`: CETML and FETML), or a
 //!   session with associations and heartbeats (`session`)
-//! - [`channel`]: transport and certificates of both sides
+//! - [`channel`]: address, transport and certificates of both sides
 //! - [`message`]: the messages
 //! - [`lines`], [`part`]: the processes, and the protocol between them
 //! - [`tally`]: the counts of a test

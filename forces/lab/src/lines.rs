@@ -21,9 +21,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use weir_live::thread_times::ThreadTimes;
 
-use crate::ce::CeAddress;
-use crate::ce::session::CeReport;
-use crate::tally::FeReport;
+use crate::channel::CeAddress;
+use crate::tally::{CeReport, FeReport};
 
 /// A line on standard output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

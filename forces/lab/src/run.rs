@@ -32,7 +32,7 @@ use weir_experiment::transports::LoadTests;
 use weir_forces_live::tml::Transport;
 
 use crate::associations::{self, Group};
-use crate::ce::CeAddress;
+use crate::channel::CeAddress;
 use crate::channel::Channel;
 use crate::fe::tml::PATIENCE;
 use crate::lines::Line;

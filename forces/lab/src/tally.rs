@@ -1,10 +1,38 @@
-//! The counts of the load test on the FEs' side, and the numbers that follow from them.
+//! The counts of a load test on both sides, and the numbers that follow from them.
 
 use serde::{Deserialize, Serialize};
 use weir_base::statistics::{mean, percentile};
+use weir_live::thread_times::ThreadTimes;
 
 /// Maximum recorded delay in microseconds; longer delays count as this one.
 const DELAY_US_MAX: u64 = u32::MAX as u64;
+
+/// The counts of a CE since its start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CeReport {
+    /// Number of FEs that are associated now.
+    pub(crate) associated: u64,
+    /// Number of associations that ended.
+    pub(crate) lost: u64,
+    /// Number of events that arrived.
+    pub(crate) events: u64,
+    /// Number of events missing in the sequence of each FE's numbers.
+    pub(crate) missing: u64,
+    /// Number of redirected packets that arrived.
+    pub(crate) packets: u64,
+    /// Number of heartbeats sent to the FEs that are associated now, and of their answers.
+    pub(crate) heartbeats: [u64; 2],
+    /// Time from creating an event to its arrival at the session: median, 99th percentile, maximum.
+    pub(crate) delay_ms: [f64; 3],
+    /// Time from a Config to its answer: median, 99th percentile.
+    pub(crate) round_trip_us: [f64; 2],
+    /// Number of answered Configs.
+    pub(crate) round_trips: u64,
+    /// Resident memory.
+    pub(crate) memory_bytes: u64,
+    /// Processor time by thread.
+    pub(crate) threads: Vec<ThreadTimes>,
+}
 
 /// The counts of one FE, or of several together.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -20,7 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
-use weir_forces_live::tml::{Channel, Link, Schedule, Transport};
+use weir_forces_live::tml::{Channel, Link, Schedule, Transport, tml};
 
 use tml::{CASES, Case, control, listen, next, send, settings};
 
@@ -72,7 +72,7 @@ fn with_echo(case: Case, answer: bool, run: impl AsyncFnOnce(&mut Link)) {
         });
     });
     fe.block_on(async {
-        let mut link = case.transport.tml().connect(&remote).await.unwrap();
+        let mut link = tml(case.transport).connect(&remote).await.unwrap();
         send(&link, tml::setup(tml::FE)).await;
         run(&mut link).await;
         link.outgoing.close(true);
@@ -113,7 +113,9 @@ fn speed(case: Case) {
 fn floods(time: Duration) {
     for case in CASES {
         let run = |schedule| move || runtime().block_on(flood::flood(*case, schedule, time));
-        let runs = Schedule::ALL.map(|(word, schedule)| (word, thread::spawn(run(schedule))));
+        let runs = Schedule::ALL.iter();
+        let runs = runs.map(|schedule| (schedule.word(), thread::spawn(run(*schedule))));
+        let runs: Vec<_> = runs.collect();
         for (word, run) in runs {
             let outcome = run.join().unwrap();
             let seconds = time.as_secs_f64();

@@ -13,7 +13,7 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::time::{sleep, timeout};
 use weir_forces_live::tml::sctp::packet::{Header, Writer, kind, seal};
-use weir_forces_live::tml::{Fault, Remote, TmlError, Transport};
+use weir_forces_live::tml::{Fault, Remote, TmlError, Transport, tml};
 
 use common::{eventually, in_namespace, run, succeeds};
 use tml::{
@@ -223,7 +223,7 @@ fn there_must_be_a_reason_to_trust_the_network() {
             remote.address = local.address;
             local.common.security.insecure = false;
             remote.common.security.insecure = false;
-            let tml = case.transport.tml();
+            let tml = tml(case.transport);
             for error in [
                 tml.listen(&local).await.unwrap_err(),
                 tml.connect(&remote).await.unwrap_err(),
@@ -243,7 +243,7 @@ fn nobody_listens() {
                 remote.address.set_port(6704);
                 remote.common.limits.handshake = Duration::from_millis(700);
                 if case.transport == Transport::SctpUdp || may_send_raw() {
-                    let error = case.transport.tml().connect(&remote).await.unwrap_err();
+                    let error = tml(case.transport).connect(&remote).await.unwrap_err();
                     assert!(matches!(error, TmlError::Handshake { .. }), "{error}");
                 }
             }

@@ -17,7 +17,7 @@ use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use weir_forces_live::tml::{
-    Common, Ended, Fault, Link, Listener, Pins, Schedule, TmlError, Transport,
+    Common, Ended, Fault, Link, Listener, Pins, Schedule, TmlError, Transport, tml,
 };
 use weir_protocol::wire::Id;
 
@@ -60,7 +60,7 @@ async fn an_unknown_certificate_is_refused() {
             pinned.identity = stranger.identity;
         }
         // The CE decides after the FE has finished its part, so either end may report the failed handshake.
-        if let Ok(mut link) = case.transport.tml().connect(&remote).await {
+        if let Ok(mut link) = tml(case.transport).connect(&remote).await {
             link.outgoing.send(setup(FE));
             assert_eq!(next(&mut link).await, None, "{case:?}");
             let ended = link.incoming.ended().unwrap();
@@ -80,7 +80,7 @@ async fn a_false_ce_is_refused() {
         if let Some(pinned) = &mut remote.common.security.pinned {
             pinned.peers = Arc::new(Pins::new([(CE, other.certificate)]).unwrap());
         }
-        let error = case.transport.tml().connect(&remote).await.unwrap_err();
+        let error = tml(case.transport).connect(&remote).await.unwrap_err();
         let shown = local
             .common
             .security
@@ -100,7 +100,7 @@ async fn a_certificate_proves_one_id() {
     for case in pinned() {
         let (local, mut remote) = settings(case);
         let mut listener = listen(case, &local, &mut remote).await;
-        let fe = case.transport.tml().connect(&remote).await.unwrap();
+        let fe = tml(case.transport).connect(&remote).await.unwrap();
         assert_eq!(fe.proved, Some(CE));
         fe.outgoing.send(setup(Id(3)));
         let mut ce = timeout(LONG, listener.accept()).await.unwrap().unwrap();
@@ -456,24 +456,24 @@ async fn an_open_socket_takes_datagrams_of_associations_only() {
 
 #[tokio::test]
 async fn settings_that_open_a_hole_are_refused() {
-    let tml = OPEN.transport.tml();
+    let open = tml(OPEN.transport);
     for place in [Ipv4Addr::UNSPECIFIED, Ipv4Addr::LOCALHOST] {
         let (mut local, mut remote) = settings(OPEN);
         local.address = SocketAddr::from((place, 0));
-        assert!(tml.listen(&local).await.is_ok());
+        assert!(open.listen(&local).await.is_ok());
         local.common.security.insecure = false;
-        let error = tml.listen(&local).await.unwrap_err();
+        let error = open.listen(&local).await.unwrap_err();
         assert!(error.to_string().contains("insecure = true"), "{error}");
         remote.address = SocketAddr::from((place, 6704));
         remote.common.security.insecure = false;
-        let error = tml.connect(&remote).await.unwrap_err();
+        let error = open.connect(&remote).await.unwrap_err();
         assert!(matches!(error, TmlError::Insecure { .. }), "{error}");
     }
-    let quic = Transport::Quic.tml();
+    let quic = tml(Transport::Quic);
     let error = quic.listen(&settings(OPEN).0).await.unwrap_err();
     assert!(error.to_string().contains("weir keys"), "{error}");
 
-    for (word, schedule) in Schedule::ALL {
-        assert_eq!(word.parse(), Ok(schedule));
+    for &schedule in Schedule::ALL {
+        assert_eq!(schedule.word().parse(), Ok(schedule));
     }
 }

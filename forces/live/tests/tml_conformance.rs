@@ -7,7 +7,7 @@ mod tml;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use weir_forces_live::tml::{Channel, Ended, Fault, Link, Sent, Transport};
+use weir_forces_live::tml::{Channel, Ended, Fault, Link, Sent, Transport, tml};
 use weir_protocol::wire::{Body, Message};
 
 use tml::{
@@ -150,7 +150,7 @@ fn a_lost_peer_ends_the_link() {
         let (fe, done) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             ours.block_on(async {
-                let mut link = case.transport.tml().connect(&remote).await.unwrap();
+                let mut link = tml(case.transport).connect(&remote).await.unwrap();
                 link.outgoing.send(tml::setup(FE));
                 fe.send(()).unwrap();
                 let end = timeout(LONG, link.incoming.recv()).await;
@@ -389,7 +389,7 @@ async fn two_hundred_links_at_one_listener() {
             );
         }
         // One more link is refused, until a slot is free.
-        if let Ok(mut extra) = case.transport.tml().connect(&remote).await {
+        if let Ok(mut extra) = tml(case.transport).connect(&remote).await {
             extra.outgoing.send(tml::setup(FE));
             assert_eq!(next(&mut extra).await, None, "{case:?}");
         }
@@ -401,7 +401,7 @@ async fn two_hundred_links_at_one_listener() {
         let mut is_back = false;
         for _ in 0..20 {
             sleep(Duration::from_millis(50)).await;
-            if let Ok(fe) = case.transport.tml().connect(&remote).await {
+            if let Ok(fe) = tml(case.transport).connect(&remote).await {
                 fe.outgoing.send(tml::setup(FE));
                 let wait = Duration::from_secs(1);
                 is_back = timeout(wait, listener.accept()).await.is_ok();

@@ -23,6 +23,7 @@ use std::net::SocketAddr;
 
 use weir_base::setting::{Kind, Parameter, Scalar, Settings};
 use weir_base::{Rate, Span};
+use weir_discipline::channel::schedule::Schedule;
 use weir_model::fault::ResultCode;
 use weir_model::{Change, Class, ComponentPath, Fault, Section};
 
@@ -83,7 +84,7 @@ pub const ELEMENT: Class = Class {
         .id(5),
         Parameter::new(
             "standby",
-            Kind::Word(&["none", "cold", "hot"]),
+            Kind::Word(Standby::WORDS),
             "cold",
             "role of the CEs other than the master (HAMode); none: the FE tries only the first CE; cold: the FE tries \
              the next CE when it loses the master; hot: the FE associates with all CEs (RFC 7121)",
@@ -138,7 +139,7 @@ pub const CONTROLLER: Class = Class {
         .id(3),
         Parameter::new(
             "transport",
-            Kind::Word(&["quic", "tcp_udp", "sctp", "sctp_udp"]),
+            Kind::Word(Transport::WORDS),
             "quic",
             "transport mapping layer (TML); sctp and sctp_udp (SCTP over IP or UDP) require `insecure`",
         )
@@ -154,7 +155,7 @@ pub const CONTROLLER: Class = Class {
         .id(6),
         Parameter::new(
             "schedule",
-            Kind::Word(&["dppbrb", "priorities", "drop_tail"]),
+            Kind::Word(Schedule::WORDS),
             "dppbrb",
             "scheduling of control messages and redirected packets; dppbrb: probabilistic priority; priorities: strict \
              priority (RFC 5811); drop_tail: one queue",
@@ -202,6 +203,41 @@ static CONTROLLERS: Section = Section {
     sections: &[],
 };
 
+weir_base::words! {
+    /// The transport between a CE and an FE.
+    #[derive(Default)]
+    pub enum Transport {
+        /// QUIC: a stream for control messages, datagrams for redirects.
+        #[default]
+        Quic = "quic",
+        /// TLS on TCP for control messages, sealed UDP for redirects.
+        TcpUdp = "tcp_udp",
+        /// SCTP over IP (RFC 5811).
+        Sctp = "sctp",
+        /// SCTP over UDP (RFC 6951).
+        SctpUdp = "sctp_udp",
+    }
+}
+
+impl Transport {
+    /// Whether the peers can authenticate.
+    pub const fn authenticates(self) -> bool {
+        matches!(self, Self::Quic | Self::TcpUdp)
+    }
+}
+
+weir_base::words! {
+    /// The role of the CEs other than the master (RFC 7121).
+    pub enum Standby {
+        /// The FE associates with the first CE only.
+        None = "none",
+        /// The FE associates with the next CE when the master is lost.
+        Cold = "cold",
+        /// The FE is associated with all CEs.
+        Hot = "hot",
+    }
+}
+
 /// The checked sections of an FE.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FePlan {
@@ -215,8 +251,8 @@ pub struct FePlan {
     pub key: String,
     /// Time for which the FE forwards without a CE (CEFTI); `None`: not at all.
     pub cefti: Option<Span>,
-    /// `none`, `cold` or `hot`.
-    pub standby: &'static str,
+    /// The role of the CEs other than the master.
+    pub standby: Standby,
     /// Whether the CE sends heartbeats, and the silence after which the FE gives a CE up.
     pub ce_heartbeats: (bool, Span),
     /// Whether the FE sends heartbeats without being asked, and their interval.
@@ -234,14 +270,14 @@ pub struct CePlan {
     pub id: u32,
     /// Address at which the CE listens.
     pub address: SocketAddr,
-    /// `quic`, `tcp_udp`, `sctp` or `sctp_udp`.
-    pub transport: &'static str,
+    /// The transport.
+    pub transport: Transport,
     /// File of the CE's certificate; empty: the CE does not authenticate itself.
     pub certificate: String,
     /// The rate of the channel to the CE; `None`: not paced.
     pub rate: Option<Rate>,
-    /// `dppbrb`, `priorities` or `drop_tail`.
-    pub schedule: &'static str,
+    /// The scheduling of control messages and redirected packets.
+    pub schedule: Schedule,
     /// Whether an unauthenticated transport and peer are permitted.
     pub insecure: bool,
 }
@@ -324,7 +360,7 @@ impl FePlan {
             certificate: settings.text("certificate").to_owned(),
             key: settings.text("key").to_owned(),
             cefti: Some(settings.span("cefti")).filter(|time| *time > Span::ZERO),
-            standby: settings.word("standby"),
+            standby: settings.choice("standby"),
             ce_heartbeats: (settings.flag("ce_heartbeats"), settings.span("ce_dead")),
             fe_heartbeats: (settings.flag("fe_heartbeats"), settings.span("fe_interval")),
             ces,
@@ -345,7 +381,7 @@ impl FePlan {
             );
             wrong(element.clone(), why);
         }
-        if self.standby == "hot" && self.cefti.is_none() {
+        if self.standby == Standby::Hot && self.cefti.is_none() {
             let why = "`standby` is hot, so the FE must forward without a master: set `cefti` above 0 s, like \
                        cefti = \"5 min\"";
             wrong(element.join("cefti"), why.to_owned());
@@ -359,7 +395,8 @@ impl FePlan {
                 );
             }
             // A certificate of one side is useless without the certificate of the other side.
-            let needs_files = !ce.insecure || ce.transport == "quic" || !ce.certificate.is_empty();
+            let needs_files =
+                !ce.insecure || ce.transport == Transport::Quic || !ce.certificate.is_empty();
             let files = [
                 (
                     ce.certificate.is_empty(),
@@ -388,7 +425,7 @@ impl FePlan {
                     wrong(path, why);
                 }
             }
-            if ce.transport.starts_with("sctp") && !ce.insecure {
+            if !ce.transport.authenticates() && !ce.insecure {
                 let why = "`sctp` neither authenticates nor encrypts: use \"quic\" or \"tcp_udp\", or \
                            set `insecure = true`";
                 wrong(path.join("transport"), why.to_owned());
@@ -408,10 +445,10 @@ impl CePlan {
             name: name.to_owned(),
             id: 0x4000_0000 + settings.count("id") as u32, // its range is checked
             address,
-            transport: settings.word("transport"),
+            transport: settings.choice("transport"),
             certificate: settings.text("certificate").to_owned(),
             rate: Some(settings.rate("rate")).filter(|rate| rate.as_bps() > 0),
-            schedule: settings.word("schedule"),
+            schedule: settings.choice("schedule"),
             insecure: settings.flag("insecure"),
         })
     }

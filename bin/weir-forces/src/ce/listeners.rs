@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir::Failure;
 use weir_ce::configuration::{CePlan, ListenPlan};
 use weir_forces_live::tml::{
-    Common, Faults, HANDSHAKES_MAX, Listener, Local, Pinned, Security, Transport,
+    Common, Faults, HANDSHAKES_MAX, Listener, Local, Pinned, Security, Transport, tml,
 };
 
 use super::reload::room_of;
@@ -22,7 +22,7 @@ fn room(files: u64, plan: &CePlan) -> (usize, usize) {
     let over_tcp = plan
         .listeners
         .iter()
-        .filter(|listen| listen.transport == "tcp_udp");
+        .filter(|listen| listen.transport == Transport::TcpUdp);
     let share = files.saturating_sub(FILES_KEPT) / (over_tcp.count() as u64).max(1);
     let share = usize::try_from(share).unwrap_or(usize::MAX);
     let links = links_max(plan).min(share / 4 * 3).max(1);
@@ -38,7 +38,7 @@ pub(super) async fn open(
     files: u64,
 ) -> Result<Listener, Failure> {
     let (links, handshakes) = match listen.transport {
-        "tcp_udp" => room(files, plan),
+        Transport::TcpUdp => room(files, plan),
         _ => (links_max(plan), HANDSHAKES_MAX),
     };
     if links < links_max(plan) {
@@ -48,9 +48,6 @@ pub(super) async fn open(
              raise its limit (LimitNOFILE of its unit)"
         );
     }
-    let Ok(transport) = listen.transport.parse::<Transport>() else {
-        unreachable!("{} is one of the permitted words", listen.transport)
-    };
     let local = Local {
         address: listen.address,
         redirect_port: None,
@@ -65,7 +62,7 @@ pub(super) async fn open(
             ..Common::default()
         },
     };
-    let opened = transport.tml().listen(&local).await;
+    let opened = tml(listen.transport).listen(&local).await;
     opened.map_err(|e| Failure::Run(format!("[listen.{}]: {e}", listen.name)))
 }
 

@@ -24,7 +24,6 @@ use weir_ce::configuration::{CePlan, FePlan, ListenPlan};
 use weir_ce::contract::{FeConfig, Params};
 use weir_ce::desired::{Desired, DesiredValue};
 use weir_ce::network::PathService;
-use weir_network::NetworkPlan;
 use weir_config::Document;
 use weir_forces_live::ce::{Driver, Store};
 use weir_forces_live::snmp::{Secrets, Target};
@@ -34,6 +33,7 @@ use weir_live::device::made;
 use weir_live::file::read_text;
 use weir_live::namespace::raise_file_limit;
 use weir_model::{ComponentPath, Fault};
+use weir_network::NetworkPlan;
 use weir_northbound::{ControlElement, Page, Service, Token};
 use weir_protocol::schema::Registry;
 use weir_protocol::session::Heartbeats;
@@ -80,7 +80,7 @@ pub(crate) fn check(path: &Path, text: &str) -> Result<(), Failure> {
 
 /// Warnings: permitted settings of a configuration that cannot work.
 fn doubts(plan: &CePlan) -> Vec<String> {
-    let proves = |listen: &ListenPlan| !listen.transport.starts_with("sctp");
+    let proves = |listen: &ListenPlan| listen.transport.authenticates();
     let open = plan
         .listeners
         .iter()
@@ -89,7 +89,9 @@ fn doubts(plan: &CePlan) -> Vec<String> {
         format!(
             "`insecure = true` in [listen.{}]: {} ({}) does not authenticate peers; anyone who can reach it can act as \
              any FE without a `certificate`",
-            listen.name, listen.address, listen.transport
+            listen.name,
+            listen.address,
+            listen.transport.word()
         )
     });
     let pinned = plan.fes.iter().filter(|fe| fe.certificate.is_some());
@@ -175,7 +177,7 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
     let mut listeners = Vec::new();
     for listen in &plan.listeners {
         listeners.push((
-            listen.transport.to_owned(),
+            listen.transport,
             open(listen, security.as_ref(), &plan, &faults, files).await?,
         ));
     }
@@ -189,7 +191,7 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
     let console = Console::new(handle.clone(), runtime.clone(), Arc::clone(&names));
     let console: Arc<dyn ControlElement> = Arc::new(console);
     for (transport, listener) in &listeners {
-        tracing::info!(transport, address = %listener.address(), "listening for forwarding elements");
+        tracing::info!(transport = transport.word(), address = %listener.address(), "listening for forwarding elements");
     }
     for doubt in doubts(&plan) {
         tracing::warn!("{doubt}");

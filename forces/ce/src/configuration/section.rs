@@ -1,6 +1,7 @@
 //! Sections of a control element's file, with the classes that define their keys.
 
 use weir_base::setting::{Kind, Parameter, Scalar};
+use weir_lfb::fe::Transport;
 use weir_lfb::section;
 use weir_model::{Class, ComponentPath, Section};
 
@@ -106,7 +107,7 @@ pub const LISTENER: Class = Class {
         .id(1),
         Parameter::new(
             "transport",
-            Kind::Word(&["quic", "tcp_udp", "sctp", "sctp_udp"]),
+            Kind::Word(Transport::WORDS),
             "quic",
             "transport mapping layer (TML)",
         )

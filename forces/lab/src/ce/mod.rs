@@ -6,60 +6,19 @@
 pub mod session;
 pub mod tml;
 
-use std::fmt;
 use std::io;
-use std::net::SocketAddr;
-use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
 use tokio::runtime::Builder;
-use weir_forces_live::tml::{Common, Link, Listener, Local, Remote, TmlError};
+use weir_experiment::load::FES_MAX;
+use weir_forces_live::tml::{Common, Link, Listener, Local, TmlError};
 use weir_live::clock::go_first;
 use weir_live::namespace::raise_file_limit;
 
 use crate::FILES;
+use crate::channel::CeAddress;
 use crate::lines::{Line, requests, say};
-use weir_experiment::load::FES_MAX;
 
-/// The address of a CE for control messages, and its port for redirects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CeAddress {
-    /// For control messages.
-    pub control: SocketAddr,
-    /// Port for redirects.
-    pub redirect_port: u16,
-}
-
-impl CeAddress {
-    /// The CE from an FE's point of view.
-    pub(crate) fn remote(self, common: Common) -> Remote {
-        Remote {
-            address: self.control,
-            redirect_port: Some(self.redirect_port),
-            common,
-        }
-    }
-}
-
-impl FromStr for CeAddress {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("\"{text}\" must be ADDRESS:PORT/PORT, like 127.0.0.1:6704/6706");
-        let (control, redirect_port) = text.split_once('/').ok_or_else(wrong)?;
-        Ok(Self {
-            control: control.parse().map_err(|_| wrong())?,
-            redirect_port: redirect_port.parse().map_err(|_| wrong())?,
-        })
-    }
-}
-
-impl fmt::Display for CeAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.control, self.redirect_port)
-    }
-}
-
-/// What a CE does with its links.
+/// The work of a CE on its links.
 trait Serve {
     /// Serves a new link.
     fn open(&mut self, link: Link);

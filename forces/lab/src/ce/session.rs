@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::time;
 use weir_base::statistics::percentile;
 use weir_base::{Instant, Span};
-use weir_forces_live::tml::{Common, Link, Outgoing};
+use weir_experiment::load::FES_MAX;
+use weir_forces_live::tml::{Common, Link, Outgoing, tml};
 use weir_live::clock;
-use weir_live::thread_times::{self, ThreadTimes};
+use weir_live::thread_times;
 use weir_protocol::session::ce::{Ce, Event, LinkId, Manner, Params};
 use weir_protocol::wire::Id;
 use weir_protocol::wire::header::{Ack, Execution};
@@ -26,7 +26,7 @@ use super::Serve;
 use crate::channel::{Channel, Input, heartbeats};
 use crate::lines::Line;
 use crate::message;
-use weir_experiment::load::FES_MAX;
+use crate::tally::CeReport;
 
 /// Maximum number of waiting inputs from all links.
 const INPUTS_MAX: usize = 256;
@@ -58,7 +58,7 @@ pub fn run(options: &Options) -> io::Result<()> {
         security: options.channel.of_ce(options.fes)?,
         ..Common::default()
     });
-    let listening = options.channel.transport.tml().listen(&local);
+    let listening = tml(options.channel.transport).listen(&local);
     super::run(listening, Server::new(options)?)
 }
 
@@ -270,33 +270,6 @@ impl Serve for Server {
             ..self.report.clone()
         }))
     }
-}
-
-/// The counts of a CE since its start.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct CeReport {
-    /// Number of FEs that are associated now.
-    pub(crate) associated: u64,
-    /// Number of associations that ended.
-    pub(crate) lost: u64,
-    /// Number of events that arrived.
-    pub(crate) events: u64,
-    /// Number of events missing in the sequence of each FE's numbers.
-    pub(crate) missing: u64,
-    /// Number of redirected packets that arrived.
-    pub(crate) packets: u64,
-    /// Number of heartbeats sent to the FEs that are associated now, and of their answers.
-    pub(crate) heartbeats: [u64; 2],
-    /// Time from creating an event to its arrival at the session: median, 99th percentile, maximum.
-    pub(crate) delay_ms: [f64; 3],
-    /// Time from a Config to its answer: median, 99th percentile.
-    pub(crate) round_trip_us: [f64; 2],
-    /// Number of answered Configs.
-    pub(crate) round_trips: u64,
-    /// Resident memory.
-    pub(crate) memory_bytes: u64,
-    /// Processor time by thread.
-    pub(crate) threads: Vec<ThreadTimes>,
 }
 
 /// Resident memory of this process.

@@ -6,8 +6,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time;
 use weir_base::{Instant, Rate, Span};
+use weir_experiment::load::FES_MAX;
 use weir_forces_live::tml::{
-    ChannelSettings, Common, Link, Remote, Schedule, Sent, TmlError, Transport,
+    ChannelSettings, Common, Link, Remote, Schedule, Sent, TmlError, Transport, tml,
 };
 use weir_live::clock;
 use weir_protocol::session::execute::{self, Answer, Leaf, Target};
@@ -17,11 +18,10 @@ use weir_protocol::wire::message::{AssociationSetup, Config};
 use weir_protocol::wire::{Body, Id, ResultCode};
 
 use super::Pace;
-use crate::ce::CeAddress;
+use crate::channel::CeAddress;
 use crate::channel::{Channel, Input, heartbeats};
 use crate::lines::Line;
 use crate::message::{self, CE};
-use weir_experiment::load::FES_MAX;
 
 /// Maximum length in bytes of an event and of a packet, so that each redirect fits in a datagram.
 const BYTES: u32 = 1000;
@@ -252,7 +252,7 @@ impl Element {
     }
 
     async fn connect(&mut self) {
-        let opened: Result<Link, TmlError> = self.transport.tml().connect(&self.remote).await;
+        let opened: Result<Link, TmlError> = tml(self.transport).connect(&self.remote).await;
         let now = clock::now();
         match opened {
             Ok(link) => {

@@ -19,18 +19,18 @@ use std::time::Duration;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{MissedTickBehavior, interval};
 use weir_base::{Instant, Span};
+use weir_experiment::load::FES_MAX;
 use weir_forces_live::tml::tcp_udp::TcpUdp;
 use weir_forces_live::tml::{ChannelSettings, Common, Incoming, Link, Outgoing, Sent, Tml};
 use weir_live::clock;
 use weir_protocol::wire::Id;
 
 use super::Pace;
-use crate::ce::CeAddress;
+use crate::channel::CeAddress;
 use crate::channel::OPEN;
 use crate::lines::Line;
 use crate::message;
 use crate::tally::Tally;
-use weir_experiment::load::FES_MAX;
 
 /// Maximum number of an FE's events that wait for credit; the paper's queues have the same number of packets.
 const WAITING_MAX: usize = 100;

@@ -28,8 +28,8 @@ use weir_ce::controller::{Bridge, ControllerPlan, DeviceRequest};
 use weir_ce::exception::remote::RemotePlan;
 use weir_ce::exception::remotes::{Effect, Remotes};
 use weir_ce::network::{Keys, PathService};
-use weir_network::NetworkPlan;
 use weir_model::{Class, Value};
+use weir_network::NetworkPlan;
 use weir_protocol::session::ce::LinkId;
 use weir_protocol::wire::Id;
 
@@ -39,7 +39,7 @@ use super::store::Store;
 use super::taps::Taps;
 use super::{device, journal, keeper};
 use crate::snmp::Target;
-use crate::tml::{Faults, Incoming, Link, Listener, Outgoing, Pinned};
+use crate::tml::{Faults, Incoming, Link, Listener, Outgoing, Pinned, Transport};
 use weir_live::clock;
 
 /// Input queue capacity of the control element.
@@ -50,8 +50,8 @@ const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// Longest time for the links to carry the last messages when the control element ends.
 const LEAVE_MAX: Duration = Duration::from_secs(1);
 
-/// A listener of the CE, with its transport keyword.
-pub type Listening = (String, Listener);
+/// A listener of the CE, with its transport.
+pub type Listening = (Transport, Listener);
 
 /// Sends requests to a running control element.
 #[derive(Clone, Debug)]
@@ -283,7 +283,7 @@ impl Driver {
                 self.control.replace_members(now, members, &ended);
                 self.replace_network(now, network, BTreeMap::new());
             }
-            Input::Opened(transport, link) => self.open(now, &transport, link),
+            Input::Opened(transport, link) => self.open(now, transport, link),
             Input::Message(link, bytes) => self.control.handle_message(now, link, &bytes),
             Input::Ended(link) => {
                 if self.links.remove(&link).is_some() {
@@ -310,9 +310,9 @@ impl Driver {
         self.next
     }
 
-    fn open(&mut self, now: Instant, transport: &str, link: Link) {
+    fn open(&mut self, now: Instant, transport: Transport, link: Link) {
         let id = LinkId(self.number());
-        let peer = format!("{transport} {}", link.peer);
+        let peer = format!("{} {}", transport.word(), link.peer);
         if !self.control.handle_connected(now, id, link.proved, &peer) {
             tracing::warn!(%peer, "refused: too many links");
             return; // dropping the link closes it
@@ -427,19 +427,16 @@ fn until(at: Instant) -> Duration {
     Duration::from_nanos(at.since(clock::now()).as_nanos())
 }
 
-async fn accept(transport: String, mut listener: Listener, inputs: mpsc::Sender<Input>) {
+async fn accept(transport: Transport, mut listener: Listener, inputs: mpsc::Sender<Input>) {
     while let Some(link) = listener.accept().await {
-        if inputs
-            .send(Input::Opened(transport.clone(), link))
-            .await
-            .is_err()
-        {
+        if inputs.send(Input::Opened(transport, link)).await.is_err() {
             return;
         }
     }
     let why = format!(
-        "the socket at {} ({transport}) has failed",
-        listener.address()
+        "the socket at {} ({}) has failed",
+        listener.address(),
+        transport.word()
     );
     let _ = inputs.send(Input::Deaf(why)).await;
 }

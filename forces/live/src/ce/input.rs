@@ -6,19 +6,19 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use weir_ce::contract::{Answer, FeConfig, Refusal, Request, StoreTicket};
 use weir_ce::controller::{CommandId, Sample};
-use weir_network::NetworkPlan;
 use weir_model::{Class, Value};
+use weir_network::NetworkPlan;
 use weir_protocol::session::ce::LinkId;
 use weir_protocol::wire::Id;
 
-use crate::tml::Link;
+use crate::tml::{Link, Transport};
 
 #[derive(Debug)]
 pub(super) enum Input {
     Request(Request, oneshot::Sender<Result<Answer, Refusal>>),
     Table(&'static Class, oneshot::Sender<Value>),
     Members(Vec<FeConfig>, BTreeSet<Id>, Option<NetworkPlan>),
-    Opened(String, Link),
+    Opened(Transport, Link),
     Message(LinkId, Vec<u8>),
     Ended(LinkId),
     Writable(LinkId),

@@ -10,7 +10,7 @@ use weir_fe::Agent;
 use weir_protocol::wire::Id;
 
 use super::Input;
-use crate::tml::{Channel, Incoming, Link, Outgoing, Remote, Sent, Transport};
+use crate::tml::{Channel, Incoming, Link, Outgoing, Remote, Sent, Transport, tml};
 use weir_live::router::Running;
 
 /// An event of a link. The number distinguishes the links of one CE: events of an earlier link are ignored.
@@ -74,7 +74,7 @@ impl Links {
         self.numbers += 1;
         let (number, sender) = (self.numbers, self.sender.clone());
         let task = tokio::spawn(async move {
-            let what = match transport.tml().connect(&remote).await {
+            let what = match tml(transport).connect(&remote).await {
                 Ok(link) => What::Opened(link),
                 Err(error) => What::Ended(error.to_string()),
             };

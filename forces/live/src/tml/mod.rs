@@ -39,7 +39,6 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +51,7 @@ pub use self::identity::{Identity, Pins};
 pub use self::link::{Incoming, Link, Outgoing};
 pub use weir_channel::{Channel, ChannelSettings, Report, Sent};
 pub use weir_discipline::channel::schedule::Schedule;
+pub use weir_lfb::fe::Transport;
 
 /// A transport.
 pub trait Tml: Send + Sync {
@@ -66,52 +66,13 @@ pub trait Tml: Send + Sync {
 /// The future of a link or listener that is being opened.
 pub type Opening<'a, T> = Pin<Box<dyn Future<Output = Result<T, TmlError>> + Send + 'a>>;
 
-/// The transports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transport {
-    /// QUIC: a stream for control messages, datagrams for redirects.
-    #[default]
-    Quic,
-    /// TLS on TCP for control messages, sealed UDP for redirects.
-    TcpUdp,
-    /// SCTP over IP (RFC 5811).
-    Sctp,
-    /// SCTP over UDP (RFC 6951).
-    SctpUdp,
-}
-
-impl Transport {
-    const ALL: [Self; 4] = [Self::Quic, Self::TcpUdp, Self::Sctp, Self::SctpUdp];
-    /// Transport keywords of a configuration, in the order of the transports.
-    pub const WORDS: &'static [&'static str] = &["quic", "tcp_udp", "sctp", "sctp_udp"];
-
-    /// Keyword of the transport in a configuration.
-    pub fn word(self) -> &'static str {
-        Self::WORDS[self as usize]
-    }
-
-    /// Whether both sides of a link authenticate.
-    pub fn proves(self, security: &Security) -> bool {
-        matches!(self, Self::Quic | Self::TcpUdp) && security.pinned.is_some()
-    }
-
-    /// The implementation of the transport.
-    pub fn tml(self) -> &'static dyn Tml {
-        match self {
-            Self::Quic => &quic::Quic,
-            Self::TcpUdp => &tcp_udp::TcpUdp,
-            Self::Sctp => &sctp::Sctp(sctp::Carrier::RawIp),
-            Self::SctpUdp => &sctp::Sctp(sctp::Carrier::Udp),
-        }
-    }
-}
-
-impl FromStr for Transport {
-    type Err = String;
-    fn from_str(word: &str) -> Result<Self, String> {
-        let transport = Self::ALL.into_iter().find(|t| t.word() == word);
-        let known = Self::WORDS.join(", ");
-        transport.ok_or_else(|| format!("unknown transport; permitted: {known}"))
+/// The implementation of a transport.
+pub fn tml(transport: Transport) -> &'static dyn Tml {
+    match transport {
+        Transport::Quic => &quic::Quic,
+        Transport::TcpUdp => &tcp_udp::TcpUdp,
+        Transport::Sctp => &sctp::Sctp(sctp::Carrier::RawIp),
+        Transport::SctpUdp => &sctp::Sctp(sctp::Carrier::Udp),
     }
 }
 

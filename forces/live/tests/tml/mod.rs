@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use weir_forces_live::tml::identity::{Certificate, Identity, Pins, generate};
 use weir_forces_live::tml::{
     Common, Fault, HANDSHAKES_MAX, Limits, Link, Listener, Local, Pinned, Remote, Security, Sent,
-    Transport,
+    Transport, tml,
 };
 use weir_protocol::wire::header::Priority;
 use weir_protocol::wire::{Id, MessageKind};
@@ -120,7 +120,7 @@ pub(crate) fn settings(case: Case) -> (Local, Remote) {
 
 /// A listening CE; completes `remote`, which an FE needs to connect.
 pub(crate) async fn listen(case: Case, local: &Local, remote: &mut Remote) -> Listener {
-    let listener = case.transport.tml().listen(local).await.unwrap();
+    let listener = tml(case.transport).listen(local).await.unwrap();
     remote.address = listener.address();
     remote.redirect_port = Some(listener.redirect_port());
     listener
@@ -128,7 +128,7 @@ pub(crate) async fn listen(case: Case, local: &Local, remote: &mut Remote) -> Li
 
 /// Opens a link, and reads the FE's first message.
 pub(crate) async fn join(case: Case, listener: &mut Listener, remote: &Remote) -> (Link, Link) {
-    let fe = case.transport.tml().connect(remote).await.unwrap();
+    let fe = tml(case.transport).connect(remote).await.unwrap();
     assert_eq!(fe.outgoing.send(setup(FE)), Sent::Queued);
     let ce = timeout(LONG, listener.accept()).await.expect("in time");
     let mut ce = ce.unwrap();
