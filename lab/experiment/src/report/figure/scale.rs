@@ -53,7 +53,7 @@ pub(super) fn values(mut values: Vec<f64>) -> Option<Vec<f64>> {
 }
 
 /// The label of a tick, with only the decimals that it needs.
-pub(super) fn label(x: f64) -> String {
+pub(crate) fn label(x: f64) -> String {
     let size = x.abs();
     if size != 0.0 && !(1e-3..1e6).contains(&size) {
         return format!("{x:e}");

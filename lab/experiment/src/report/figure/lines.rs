@@ -8,16 +8,12 @@
 //!   +----------
 //! ```
 
-use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::font;
-use super::html::escape;
-use super::metric::shown;
-use super::picture::{Titles, with_titles};
+use super::super::metric::shown;
 use super::scale::{self, Axis};
-use super::style::COLOURS_MAX;
+use super::{Area, Drawn, Failed, Figure, Look, Titles};
 
 /// A plot.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,194 +62,46 @@ pub(crate) struct Dot {
     pub(crate) interval: Option<[f64; 2]>,
 }
 
-/// Colours that most people with colour blindness can distinguish (Okabe and Ito), one for each line of a plot; a page
-/// uses the colours of its style sheet.
-const COLOURS: [RGBColor; LINES_MAX] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(230, 159, 0),
-    RGBColor(60, 60, 60),
-    RGBColor(106, 81, 163),
-    RGBColor(150, 120, 40),
-];
-/// Maximum number of lines of a plot.
-pub(super) const LINES_MAX: usize = 8;
-pub(super) const INK: RGBColor = RGBColor(29, 35, 43);
-pub(super) const FAINT: RGBColor = RGBColor(211, 216, 222);
-/// Pixels of a bitmap for each unit of a drawing.
-const PIXELS: u32 = 2;
+/// Maximum number of lines of a drawing.
+pub(crate) const LINES_MAX: usize = 8;
 /// The axis of a sweep or a distribution is logarithmic if its ends have at least this ratio.
 const FAR_APART: f64 = 20.0;
+/// The size of a file, and of a figure on a page.
+const ALONE: (u32, u32) = (820, 460);
+const ON_PAGE: (u32, u32) = (480, 320);
 
-type Failed = Box<dyn std::error::Error>;
-
-/// The canvas: its size, the units of a bitmap, the font, and whether it is on a page.
-#[derive(Clone, Copy)]
-struct Canvas {
-    size: (u32, u32),
-    scale: u32,
-    font: &'static str,
-    is_page: bool,
-}
-
-const ALONE: Canvas = Canvas {
-    size: (820, 460),
-    scale: 1,
-    font: font::ALONE,
-    is_page: false,
-};
-const ON_PAGE: Canvas = Canvas {
-    size: (480, 320),
-    scale: 1,
-    font: font::PAGE,
-    is_page: true,
-};
-
-impl Canvas {
-    fn units(&self, size: i32) -> i32 {
-        size * self.scale as i32
-    }
-
-    fn text(&self, size: i32) -> TextStyle<'static> {
-        let font: FontDesc<'static> = (self.font, self.units(size)).into();
-        font.color(&INK)
-    }
+/// Some lines of a plot, with the axes of all.
+struct Part<'a> {
+    plot: &'a Plot,
+    lines: &'a [Line],
 }
 
 impl Plot {
-    /// The plot as a drawing.
+    fn whole(&self) -> Part<'_> {
+        Part {
+            plot: self,
+            lines: &self.lines,
+        }
+    }
+
+    /// The plot as a file of its own.
     pub(crate) fn svg(&self) -> Result<String, Failed> {
-        self.drawing(ALONE, &self.lines, &mut Titles::new())
+        self.whole().svg(ALONE, None)
+    }
+
+    /// The plot as a bitmap.
+    pub(crate) fn png(&self) -> Result<Vec<u8>, Failed> {
+        self.whole().png(ALONE)
     }
 
     /// The plot as drawings for the page: without title, in the page's colours. If it has too many lines for one
     /// drawing, there are several with the same axes.
     pub(crate) fn inline(&self) -> Result<Vec<String>, Failed> {
         let parts = self.lines.chunks(LINES_MAX);
-        parts.map(|lines| self.part(lines)).collect()
-    }
-
-    fn part(&self, lines: &[Line]) -> Result<String, Failed> {
-        let mut titles = Titles::new();
-        let mut svg = self.drawing(ON_PAGE, lines, &mut titles)?;
-        let hex = |colour: RGBColor| format!("#{:02X}{:02X}{:02X}", colour.0, colour.1, colour.2);
-        for (colour, name) in [(INK, "var(--ink)"), (FAINT, "var(--faint)")] {
-            svg = svg.replace(&hex(colour), name);
-        }
-        for line in lines {
-            let name = format!("var(--line{})", line.colour % COLOURS_MAX);
-            svg = svg.replace(&hex(line.colour()), &name);
-        }
-        let (width, height) = ON_PAGE.size;
-        let fixed = format!("<svg width=\"{width}\" height=\"{height}\"");
-        let label = format!("<svg role=\"img\" aria-label=\"{}\"", escape(&self.title));
-        let start = svg.find("<svg").unwrap_or(0);
-        Ok(with_titles(
-            &svg[start..].replacen(&fixed, &label, 1),
-            &titles,
-        ))
-    }
-
-    fn drawing(
-        &self,
-        canvas: Canvas,
-        lines: &[Line],
-        titles: &mut Titles,
-    ) -> Result<String, Failed> {
-        font::register();
-        let mut svg = String::new();
-        let area = SVGBackend::with_string(&mut svg, canvas.size).into_drawing_area();
-        self.draw(&area, canvas, lines, titles)?;
-        drop(area);
-        Ok(svg)
-    }
-
-    /// The plot as a bitmap.
-    pub(super) fn png(&self) -> Result<Vec<u8>, Failed> {
-        font::register();
-        let canvas = Canvas {
-            scale: PIXELS,
-            ..ALONE
-        };
-        let (width, height) = (canvas.size.0 * PIXELS, canvas.size.1 * PIXELS);
-        let mut pixels = vec![0; (width * height * 3) as usize];
-        let area = BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area();
-        self.draw(&area, canvas, &self.lines, &mut Titles::new())?;
-        drop(area);
-        let mut file = Vec::new();
-        let mut encoder = png::Encoder::new(&mut file, width, height);
-        encoder.set_color(png::ColorType::Rgb);
-        let mut writer = encoder.write_header()?;
-        writer.write_image_data(&pixels)?;
-        writer.finish()?;
-        Ok(file)
-    }
-
-    fn draw<B>(
-        &self,
-        area: &DrawingArea<B, Shift>,
-        canvas: Canvas,
-        lines: &[Line],
-        titles: &mut Titles,
-    ) -> Result<(), Failed>
-    where
-        B: DrawingBackend,
-        B::ErrorType: 'static,
-    {
-        let s = |size: i32| canvas.units(size);
-        if !canvas.is_page {
-            area.fill(&WHITE)?;
-            let title = Text::new(self.title.clone(), (s(14), s(12)), canvas.text(18));
-            area.draw(&title)?;
-        }
-        let below = draw_names(area, canvas, lines)?;
-        let (_, chart) = area.split_vertically(below);
-        let (xs, ys) = self.axes();
-        let mut chart = ChartBuilder::on(&chart)
-            .margin(s(8))
-            .margin_right(s(24))
-            .x_label_area_size(s(46))
-            .y_label_area_size(s(58))
-            .build_cartesian_2d(xs.coordinate(), ys.coordinate())?;
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(FAINT.stroke_width(canvas.scale))
-            .axis_style(FAINT.stroke_width(canvas.scale))
-            .label_style(canvas.text(13))
-            .axis_desc_style(canvas.text(14))
-            .x_desc(format!("{}{}", self.x, xs.remark()))
-            .x_label_formatter(&|x| xs.label(*x))
-            .y_label_formatter(&|y| ys.label(*y))
-            .draw()?;
-        for line in lines {
-            let colour = line.colour();
-            for dot in &line.points {
-                let (x, y) = chart.backend_coord(&(xs.place(dot.x), dot.y));
-                titles.push(([x - 6, y - 6, x + 6, y + 6], self.title_of(line, dot)));
-            }
-            let points = line.points.iter().map(|dot| (xs.place(dot.x), dot.y));
-            let style = colour.stroke_width(2 * canvas.scale);
-            chart.draw_series(LineSeries::new(points.clone(), style))?;
-            if !line.is_marked {
-                continue;
-            }
-            let mark = |at| Circle::new(at, s(4), colour.filled());
-            chart.draw_series(points.map(mark))?;
-            let bars = line
-                .points
-                .iter()
-                .filter_map(|dot| Some((dot, dot.interval?)));
-            chart.draw_series(bars.map(|(dot, [low, high])| {
-                let width = 8 * canvas.scale;
-                ErrorBar::new_vertical(xs.place(dot.x), low, dot.y, high, style, width)
-            }))?;
-        }
-        area.present()?;
-        Ok(())
+        let parts = parts.map(|lines| Part { plot: self, lines });
+        parts
+            .map(|part| part.svg(ON_PAGE, Some(&self.title)))
+            .collect()
     }
 
     /// The text that a browser shows over a point.
@@ -323,36 +171,91 @@ impl Plot {
     }
 }
 
-impl Line {
-    fn colour(&self) -> RGBColor {
-        COLOURS[self.colour % LINES_MAX]
+impl Figure for Part<'_> {
+    fn paint<B>(&self, area: &Area<B>, look: Look, titles: &mut Titles) -> Drawn
+    where
+        B: DrawingBackend,
+        B::ErrorType: 'static,
+    {
+        let Part { plot, lines } = *self;
+        let s = |size: i32| look.units(size);
+        if !look.is_page {
+            area.fill(&WHITE)?;
+            let title = Text::new(
+                plot.title.clone(),
+                (s(14), s(12)),
+                look.text(18, look.ink()),
+            );
+            area.draw(&title)?;
+        }
+        let below = draw_names(area, look, lines)?;
+        let (_, chart) = area.split_vertically(below);
+        let (xs, ys) = plot.axes();
+        let mut chart = ChartBuilder::on(&chart)
+            .margin(s(8))
+            .margin_right(s(24))
+            .x_label_area_size(s(46))
+            .y_label_area_size(s(58))
+            .build_cartesian_2d(xs.coordinate(), ys.coordinate())?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(look.faint().stroke_width(look.stroke(1)))
+            .axis_style(look.faint().stroke_width(look.stroke(1)))
+            .label_style(look.text(13, look.ink()))
+            .axis_desc_style(look.text(14, look.ink()))
+            .x_desc(format!("{}{}", plot.x, xs.remark()))
+            .x_label_formatter(&|x| xs.label(*x))
+            .y_label_formatter(&|y| ys.label(*y))
+            .draw()?;
+        for line in lines {
+            let colour = look.line(line.colour);
+            for dot in &line.points {
+                let (x, y) = chart.backend_coord(&(xs.place(dot.x), dot.y));
+                titles.push(([x - 6, y - 6, x + 6, y + 6], plot.title_of(line, dot)));
+            }
+            let points = line.points.iter().map(|dot| (xs.place(dot.x), dot.y));
+            let style = colour.stroke_width(look.stroke(2));
+            chart.draw_series(LineSeries::new(points.clone(), style))?;
+            if !line.is_marked {
+                continue;
+            }
+            let mark = |at| Circle::new(at, s(4), colour.filled());
+            chart.draw_series(points.map(mark))?;
+            let bars = line
+                .points
+                .iter()
+                .filter_map(|dot| Some((dot, dot.interval?)));
+            chart.draw_series(bars.map(|(dot, [low, high])| {
+                let width = look.stroke(8);
+                ErrorBar::new_vertical(xs.place(dot.x), low, dot.y, high, style, width)
+            }))?;
+        }
+        Ok(())
     }
 }
 
 /// Draws the names of the lines, in rows; returns the height where the plot begins.
-fn draw_names<B>(
-    area: &DrawingArea<B, Shift>,
-    canvas: Canvas,
-    lines: &[Line],
-) -> Result<i32, Failed>
+fn draw_names<B>(area: &Area<B>, look: Look, lines: &[Line]) -> Result<i32, Failed>
 where
     B: DrawingBackend,
     B::ErrorType: 'static,
 {
-    let s = |size: i32| canvas.units(size);
-    let style = canvas.text(13);
+    let s = |size: i32| look.units(size);
+    let style = look.text(13, look.ink());
     let style = style.pos(Pos::new(HPos::Left, VPos::Center));
     let left = s(14);
-    let (mut x, mut y) = (left, if canvas.is_page { s(12) } else { s(48) });
+    let (mut x, mut y) = (left, if look.is_page { s(12) } else { s(48) });
     for line in lines {
-        let colour = line.colour();
+        let colour = look.line(line.colour);
         let (width, _) = area.estimate_text_size(&line.name, &style)?;
         let width = s(34) + width as i32;
-        if x > left && x + width > s(canvas.size.0 as i32 - 14) {
+        if x > left && x + width > area.dim_in_pixel().0 as i32 - s(14) {
             (x, y) = (left, y + s(20));
         }
         let dash = [(x, y - s(2)), (x + s(22), y - s(2))];
-        let stroke = colour.stroke_width(3 * canvas.scale);
+        let stroke = colour.stroke_width(look.stroke(3));
         area.draw(&PathElement::new(dash, stroke))?;
         let at = (x + s(28), y);
         area.draw(&Text::new(line.name.clone(), at, style.clone()))?;

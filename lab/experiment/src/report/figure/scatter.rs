@@ -14,11 +14,11 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::html::escape;
-use super::metric::shown;
-use super::picture::{Area, Canvas, Drawn, FAINT, FONT, INK, SOFT, Titles, draw, line_colour};
+use super::super::html::escape;
+use super::super::metric::shown;
+use super::super::style::COLOURS_MAX;
 use super::scale::Axis;
-use super::style::COLOURS_MAX;
+use super::{Area, Drawn, Failed, Figure, Frame, Look, Titles};
 
 /// An axis whose ends have at least this ratio is logarithmic.
 const FAR_APART: f64 = 4.0;
@@ -79,16 +79,11 @@ impl Scatter {
                 escape(&self.y),
                 ys.remark()
             );
-            let svg = self.svg(size);
+            let svg = Figure::html(self, size, &format!("{} over {}", self.y, self.x));
             format!("<figure class=\"{class}\">{caption}{svg}</figure>")
         };
         let figures = figure("wide", (760, 420)) + &figure("narrow", (360, 420));
         format!("<ul class=\"legend\">{names}</ul>{figures}")
-    }
-
-    fn svg(&self, size: (u32, u32)) -> String {
-        let about = format!("{} over {}", escape(&self.y), escape(&self.x));
-        draw(size, &about, |area, titles| self.paint(area, titles))
     }
 
     fn axes(&self) -> (Axis, Axis) {
@@ -112,7 +107,25 @@ impl Scatter {
         (xs, Axis::near(bottom, top))
     }
 
-    fn paint(&self, area: &Canvas<'_>, titles: &mut Titles) -> Drawn {
+    /// The text that a browser shows over a point.
+    fn title_of(&self, point: &Point) -> String {
+        let [x, y] = [point.x, point.y].map(|[low, mean, high]| {
+            if high > low {
+                format!("{} ± {}", shown(mean), shown((high - low) / 2.0))
+            } else {
+                shown(mean)
+            }
+        });
+        format!("{}: {} {x}; {} {y}", point.name, self.x, self.y)
+    }
+}
+
+impl Figure for Scatter {
+    fn paint<B>(&self, area: &Area<B>, look: Look, titles: &mut Titles) -> Drawn
+    where
+        B: DrawingBackend,
+        B::ErrorType: 'static,
+    {
         let (xs, ys) = self.axes();
         let mut chart = ChartBuilder::on(area)
             .margin(8)
@@ -123,10 +136,10 @@ impl Scatter {
         chart
             .configure_mesh()
             .light_line_style(TRANSPARENT)
-            .bold_line_style(FAINT)
-            .axis_style(FAINT)
-            .label_style((FONT, 13).into_font().color(&INK))
-            .axis_desc_style((FONT, 14).into_font().color(&INK))
+            .bold_line_style(look.faint())
+            .axis_style(look.faint())
+            .label_style(look.text(13, look.ink()))
+            .axis_desc_style(look.text(14, look.ink()))
             .x_desc(format!("{}{}", self.x, xs.remark()))
             .x_label_formatter(&|x| xs.label(*x))
             .y_label_formatter(&|y| ys.label(*y))
@@ -139,10 +152,10 @@ impl Scatter {
             let [left, top, right, bottom] = frame;
             (x.clamp(left, right), y.clamp(top, bottom))
         };
-        let mut taken = vec![corner(area, frame)?];
+        let mut taken = vec![corner(area, look, frame)?];
         for point in &self.points {
             let ([left, x, right], [low, y, high]) = (point.x, point.y);
-            let colour = line_colour(point.colour);
+            let colour = look.line(point.colour);
             for ends in [
                 [pixel(left, y), pixel(right, y)],
                 [pixel(x, low), pixel(x, high)],
@@ -162,14 +175,19 @@ impl Scatter {
             taken.push(around);
             titles.push((around, self.title_of(point)));
         }
-        broken(area, frame, [xs.is_cut, ys.is_cut])?;
+        broken(area, look, frame, [xs.is_cut, ys.is_cut])?;
         let mut lines: Vec<Path> = Vec::new();
         // Points with filled marks get the nearest positions.
         let (strong, others): (Vec<_>, Vec<_>) = self.points.iter().partition(|p| p.is_strong);
         for point in strong.into_iter().chain(others) {
-            let style = (FONT, 13)
-                .into_font()
-                .color(&if point.is_strong { INK } else { SOFT });
+            let style = look.text(
+                13,
+                if point.is_strong {
+                    look.ink()
+                } else {
+                    look.soft()
+                },
+            );
             let (width, _) = area.estimate_text_size(&point.name, &style)?;
             let at = pixel(point.x[1], point.y[1]);
             let Some((place, line)) = place(at, width as i32, frame, &taken, &lines) else {
@@ -177,7 +195,7 @@ impl Scatter {
             };
             taken.push(place);
             if let Some(line) = line {
-                area.draw(&PathElement::new(line, SOFT.mix(0.5)))?;
+                area.draw(&PathElement::new(line, look.soft().mix(0.5)))?;
                 lines.push(line);
             }
             let [left, top, _, bottom] = place;
@@ -190,38 +208,39 @@ impl Scatter {
         }
         Ok(())
     }
-
-    /// The text that a browser shows over a point.
-    fn title_of(&self, point: &Point) -> String {
-        let [x, y] = [point.x, point.y].map(|[low, mean, high]| {
-            if high > low {
-                format!("{} ± {}", shown(mean), shown((high - low) / 2.0))
-            } else {
-                shown(mean)
-            }
-        });
-        format!("{}: {} {x}; {} {y}", point.name, self.x, self.y)
-    }
 }
 
 /// Draws two strokes across the beginning of each axis that does not begin at zero: below, on the left.
-fn broken(area: &Canvas<'_>, [left, _, _, bottom]: Area, [below, beside]: [bool; 2]) -> Drawn {
+fn broken<B>(
+    area: &Area<B>,
+    look: Look,
+    [left, _, _, bottom]: Frame,
+    [below, beside]: [bool; 2],
+) -> Drawn
+where
+    B: DrawingBackend,
+    B::ErrorType: 'static,
+{
     for gap in [6, 11] {
         if below {
             let stroke = [(left + gap - 3, bottom + 5), (left + gap + 3, bottom - 5)];
-            area.draw(&PathElement::new(stroke, INK.stroke_width(2)))?;
+            area.draw(&PathElement::new(stroke, look.ink().stroke_width(2)))?;
         }
         if beside {
             let stroke = [(left - 5, bottom - gap + 3), (left + 5, bottom - gap - 3)];
-            area.draw(&PathElement::new(stroke, INK.stroke_width(2)))?;
+            area.draw(&PathElement::new(stroke, look.ink().stroke_width(2)))?;
         }
     }
     Ok(())
 }
 
 /// Marks the upper left corner as the better one. Returns the area of the word.
-fn corner(area: &Canvas<'_>, [left, top, ..]: Area) -> Result<Area, Box<dyn std::error::Error>> {
-    let style = (FONT, 13).into_font().color(&SOFT);
+fn corner<B>(area: &Area<B>, look: Look, [left, top, ..]: Frame) -> Result<Frame, Failed>
+where
+    B: DrawingBackend,
+    B::ErrorType: 'static,
+{
+    let style = look.text(13, look.soft());
     let word = "\u{2196} better";
     let (width, _) = area.estimate_text_size(word, &style)?;
     area.draw(&Text::new(word, (left + 6, top + 5), style))?;
@@ -238,10 +257,10 @@ fn corner(area: &Canvas<'_>, [left, top, ..]: Area) -> Result<Area, Box<dyn std:
 fn place(
     (x, y): (i32, i32),
     width: i32,
-    frame: Area,
-    taken: &[Area],
+    frame: Frame,
+    taken: &[Frame],
     lines: &[Path],
-) -> Option<(Area, Option<Path>)> {
+) -> Option<(Frame, Option<Path>)> {
     let half = NAME_HEIGHT / 2;
     let at = |left: i32, step: i32| {
         let middle = y + step * (NAME_HEIGHT + 1) / 2;
@@ -250,13 +269,13 @@ fn place(
         let is_far = step.abs() > 2 || (near - x).abs() > 2 * NAME_HEIGHT;
         (name, is_far.then_some([(x, y), (near, middle)]))
     };
-    let is_own = |area: &Area| area[0] <= x && x <= area[2] && area[1] <= y && y <= area[3];
-    let is_free = |(name, line): &(Area, Option<Path>)| {
+    let is_own = |area: &Frame| area[0] <= x && x <= area[2] && area[1] <= y && y <= area[3];
+    let is_free = |(name, line): &(Frame, Option<Path>)| {
         let [left, top, right, bottom] = *name;
         let is_inside =
             left >= frame[0] && top >= frame[1] && right <= frame[2] && bottom <= frame[3];
-        let meets = |[l, t, r, b]: &Area| left < *r && *l < right && top < *b && *t < bottom;
-        let crosses = |area: &Area| line.is_some_and(|line| !is_own(area) && crosses(line, *area));
+        let meets = |[l, t, r, b]: &Frame| left < *r && *l < right && top < *b && *t < bottom;
+        let crosses = |area: &Frame| line.is_some_and(|line| !is_own(area) && crosses(line, *area));
         is_inside
             && !taken.iter().any(|area| meets(area) || crosses(area))
             && !lines.iter().any(|other| crosses_line(*other, *name, *line))
@@ -273,12 +292,12 @@ fn place(
 }
 
 /// Whether another name's line meets this name or its line.
-fn crosses_line(other: Path, name: Area, line: Option<Path>) -> bool {
+fn crosses_line(other: Path, name: Frame, line: Option<Path>) -> bool {
     crosses(other, name) || line.is_some_and(|line| points_of(line).any(|at| is_near(at, other)))
 }
 
 /// Whether a line meets an area.
-fn crosses(line: Path, [left, top, right, bottom]: Area) -> bool {
+fn crosses(line: Path, [left, top, right, bottom]: Frame) -> bool {
     points_of(line).any(|(x, y)| left <= x && x <= right && top <= y && y <= bottom)
 }
 
@@ -345,14 +364,14 @@ mod tests {
         #[test]
         fn names_cover_no_point_and_no_other_name(points in prop::collection::vec((60..700_i32, 20..360_i32), 1..12)) {
             let frame = [48, 8, 752, 366];
-            let mut taken: Vec<Area> = points
+            let mut taken: Vec<Frame> = points
                 .iter()
                 .map(|(x, y)| [x - 5, y - 5, x + 5, y + 5])
                 .collect();
             let mut lines: Vec<Path> = Vec::new();
             for at in &points {
                 let Some((name, line)) = place(*at, 80, frame, &taken, &lines) else { continue };
-                let meets = |[l, t, r, b]: &Area| name[0] < *r && *l < name[2] && name[1] < *b && *t < name[3];
+                let meets = |[l, t, r, b]: &Frame| name[0] < *r && *l < name[2] && name[1] < *b && *t < name[3];
                 prop_assert!(!taken.iter().any(meets));
                 prop_assert!(!lines.iter().any(|line| crosses(*line, name)));
                 taken.push(name);

@@ -1,4 +1,4 @@
-//! A picture of shares: a row for each case, in it a mark for each competitor.
+//! Shares: a row for each case, in it a mark for each competitor.
 //!
 //! ```text
 //!                      o first   x second
@@ -13,12 +13,11 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::font;
-use super::plot::{FAINT, INK};
+use super::{Area, Drawn, Failed, Figure, Look, Titles};
 
-/// The picture.
+/// The figure.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Dots {
+pub(crate) struct Marks {
     /// The title of the lower axis.
     pub(crate) axis: String,
     /// The competitors; the last is drawn over the others.
@@ -46,33 +45,11 @@ const TOP: i32 = 52;
 const LANE: i32 = 7;
 const BELOW: i32 = 58;
 
-type Failed = Box<dyn std::error::Error>;
-
-impl Dots {
-    /// The picture as a separate drawing.
+impl Marks {
+    /// The figure as a file of its own.
     pub(crate) fn svg(&self) -> Result<String, Failed> {
-        font::register();
-        let mut svg = String::new();
         let size = (WIDTH as u32, (self.bottom() + BELOW) as u32);
-        let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-        area.fill(&WHITE)?;
-        self.scale(&area)?;
-        for (number, (name, shares)) in self.rows.iter().enumerate() {
-            let top = TOP + self.row() * number as i32;
-            let right = text(15).pos(Pos::new(HPos::Right, VPos::Center));
-            area.draw_text(name, &right, (LEFT - 18, top + self.row() / 2))?;
-            area.draw(&PathElement::new([(20, top), (RIGHT, top)], FAINT))?;
-            for (place, share) in shares.iter().enumerate() {
-                if let Some(share) = share {
-                    let y = top + self.row() / 2 + LANE * place as i32
-                        - LANE * (shares.len() as i32 - 1) / 2;
-                    self.mark(&area, (x(*share), y), place)?;
-                }
-            }
-        }
-        area.present()?;
-        drop(area);
-        Ok(svg)
+        Figure::svg(self, size, None)
     }
 
     fn row(&self) -> i32 {
@@ -84,18 +61,29 @@ impl Dots {
     }
 
     /// The axis and the names.
-    fn scale(&self, area: &Canvas<'_>) -> Result<(), Failed> {
-        let below = text(14).pos(Pos::new(HPos::Center, VPos::Top));
+    fn scale<B>(&self, area: &Area<B>, look: Look) -> Drawn
+    where
+        B: DrawingBackend,
+        B::ErrorType: 'static,
+    {
+        let below = look
+            .text(14, look.ink())
+            .pos(Pos::new(HPos::Center, VPos::Top));
         for (tick, label) in ["0", "0.25", "0.5", "0.75", "1"].into_iter().enumerate() {
             let x = x(tick as f64 / 4.0);
-            area.draw(&PathElement::new([(x, TOP), (x, self.bottom())], FAINT))?;
+            area.draw(&PathElement::new(
+                [(x, TOP), (x, self.bottom())],
+                look.faint(),
+            ))?;
             area.draw_text(label, &below, (x, self.bottom() + 6))?;
         }
         area.draw_text(&self.axis, &below, ((LEFT + RIGHT) / 2, self.bottom() + 30))?;
         let mut at = LEFT - 20;
         for (place, name) in self.names.iter().enumerate() {
             self.mark(area, (at, 26), place)?;
-            let style = text(15).pos(Pos::new(HPos::Left, VPos::Center));
+            let style = look
+                .text(15, look.ink())
+                .pos(Pos::new(HPos::Left, VPos::Center));
             area.draw_text(name, &style, (at + 12, 26))?;
             at += 32 + area.estimate_text_size(name, &style)?.0 as i32;
         }
@@ -103,7 +91,11 @@ impl Dots {
     }
 
     /// The mark of the competitor with this index.
-    fn mark(&self, area: &Canvas<'_>, at: (i32, i32), place: usize) -> Result<(), Failed> {
+    fn mark<B>(&self, area: &Area<B>, at: (i32, i32), place: usize) -> Drawn
+    where
+        B: DrawingBackend,
+        B::ErrorType: 'static,
+    {
         let last = place + 1 == self.names.len();
         let colour = if last {
             COLOURS[NAMES_MAX - 1]
@@ -123,11 +115,31 @@ impl Dots {
     }
 }
 
-type Canvas<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-
-fn text(size: i32) -> TextStyle<'static> {
-    let font: FontDesc<'static> = (font::ALONE, size).into();
-    font.color(&INK)
+impl Figure for Marks {
+    fn paint<B>(&self, area: &Area<B>, look: Look, _titles: &mut Titles) -> Drawn
+    where
+        B: DrawingBackend,
+        B::ErrorType: 'static,
+    {
+        area.fill(&WHITE)?;
+        self.scale(area, look)?;
+        for (number, (name, shares)) in self.rows.iter().enumerate() {
+            let top = TOP + self.row() * number as i32;
+            let right = look
+                .text(15, look.ink())
+                .pos(Pos::new(HPos::Right, VPos::Center));
+            area.draw_text(name, &right, (LEFT - 18, top + self.row() / 2))?;
+            area.draw(&PathElement::new([(20, top), (RIGHT, top)], look.faint()))?;
+            for (place, share) in shares.iter().enumerate() {
+                if let Some(share) = share {
+                    let y = top + self.row() / 2 + LANE * place as i32
+                        - LANE * (shares.len() as i32 - 1) / 2;
+                    self.mark(area, (x(*share), y), place)?;
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The horizontal position of a share.
@@ -141,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_mark_for_each_share_that_is_known() {
-        let dots = Dots {
+        let marks = Marks {
             axis: "share".to_owned(),
             names: ["a", "b", "c"].map(str::to_owned).to_vec(),
             rows: vec![
@@ -149,7 +161,7 @@ mod tests {
                 ("another".to_owned(), vec![None, None, Some(2.0)]),
             ],
         };
-        let svg = dots.svg().unwrap();
+        let svg = marks.svg().unwrap();
         for expected in ["one case", "another", "share", "a", "b", "c"] {
             assert!(svg.contains(&format!("\n{expected}\n")), "{expected}");
         }
