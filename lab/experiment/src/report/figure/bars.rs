@@ -4,7 +4,7 @@ use plotters::prelude::*;
 use plotters::style::RGBAColor;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::{Area, Drawn, Figure, Look, Titles, scale};
+use super::{Area, Backend, Drawn, Figure, Look, Titles, scale};
 
 /// A bar.
 pub(crate) struct Bar {
@@ -67,11 +67,7 @@ impl Bars<'_> {
 }
 
 impl Figure for Bars<'_> {
-    fn paint<B>(&self, area: &Area<B>, look: Look, titles: &mut Titles) -> Drawn
-    where
-        B: DrawingBackend,
-        B::ErrorType: 'static,
-    {
+    fn paint<B: Backend>(&self, area: &Area<B>, look: Look, titles: &mut Titles) -> Drawn {
         const LEFT: i32 = 8;
         let form = self.form();
         let (width, height) = area.dim_in_pixel();

@@ -3,7 +3,7 @@
 use plotters::prelude::*;
 
 use super::scale::{self, Ticked};
-use super::{Area, Drawn, Figure, KINDS, Look, Titles};
+use super::{Area, Backend, Drawn, Figure, KINDS, Look, Titles};
 use crate::results::Curve;
 
 /// Curves.
@@ -24,11 +24,7 @@ impl Curves<'_> {
 }
 
 impl Figure for Curves<'_> {
-    fn paint<B>(&self, area: &Area<B>, look: Look, titles: &mut Titles) -> Drawn
-    where
-        B: DrawingBackend,
-        B::ErrorType: 'static,
-    {
+    fn paint<B: Backend>(&self, area: &Area<B>, look: Look, titles: &mut Titles) -> Drawn {
         let there = || self.curves.iter().flatten();
         // A step's value applies to the whole step; a queue is sampled when a step begins, and once more at the end.
         let steps = |curve: &Curve| match self.stacked {

@@ -13,7 +13,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::super::metric::shown;
 use super::scale::{self, Axis};
-use super::{Area, Drawn, Failed, Figure, Look, Titles};
+use super::{Area, Backend, Drawn, Failed, Figure, Look, Titles};
 
 /// A plot.
 #[derive(Clone, Debug, PartialEq)]
@@ -172,11 +172,7 @@ impl Plot {
 }
 
 impl Figure for Part<'_> {
-    fn paint<B>(&self, area: &Area<B>, look: Look, titles: &mut Titles) -> Drawn
-    where
-        B: DrawingBackend,
-        B::ErrorType: 'static,
-    {
+    fn paint<B: Backend>(&self, area: &Area<B>, look: Look, titles: &mut Titles) -> Drawn {
         let Part { plot, lines } = *self;
         let s = |size: i32| look.units(size);
         if !look.is_page {
@@ -237,11 +233,7 @@ impl Figure for Part<'_> {
 }
 
 /// Draws the names of the lines, in rows; returns the height where the plot begins.
-fn draw_names<B>(area: &Area<B>, look: Look, lines: &[Line]) -> Result<i32, Failed>
-where
-    B: DrawingBackend,
-    B::ErrorType: 'static,
-{
+fn draw_names<B: Backend>(area: &Area<B>, look: Look, lines: &[Line]) -> Result<i32, Failed> {
     let s = |size: i32| look.units(size);
     let style = look.text(13, look.ink());
     let style = style.pos(Pos::new(HPos::Left, VPos::Center));

@@ -13,7 +13,7 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::{Area, Drawn, Failed, Figure, Look, Titles};
+use super::{Area, Backend, Drawn, Failed, Figure, Look, Titles};
 
 /// The figure.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,11 +61,7 @@ impl Marks {
     }
 
     /// The axis and the names.
-    fn scale<B>(&self, area: &Area<B>, look: Look) -> Drawn
-    where
-        B: DrawingBackend,
-        B::ErrorType: 'static,
-    {
+    fn scale<B: Backend>(&self, area: &Area<B>, look: Look) -> Drawn {
         let below = look
             .text(14, look.ink())
             .pos(Pos::new(HPos::Center, VPos::Top));
@@ -91,11 +87,7 @@ impl Marks {
     }
 
     /// The mark of the competitor with this index.
-    fn mark<B>(&self, area: &Area<B>, at: (i32, i32), place: usize) -> Drawn
-    where
-        B: DrawingBackend,
-        B::ErrorType: 'static,
-    {
+    fn mark<B: Backend>(&self, area: &Area<B>, at: (i32, i32), place: usize) -> Drawn {
         let last = place + 1 == self.names.len();
         let colour = if last {
             COLOURS[NAMES_MAX - 1]
@@ -116,11 +108,7 @@ impl Marks {
 }
 
 impl Figure for Marks {
-    fn paint<B>(&self, area: &Area<B>, look: Look, _titles: &mut Titles) -> Drawn
-    where
-        B: DrawingBackend,
-        B::ErrorType: 'static,
-    {
+    fn paint<B: Backend>(&self, area: &Area<B>, look: Look, _titles: &mut Titles) -> Drawn {
         area.fill(&WHITE)?;
         self.scale(area, look)?;
         for (number, (name, shares)) in self.rows.iter().enumerate() {

@@ -35,13 +35,14 @@ pub(crate) type Failed = Box<dyn std::error::Error>;
 pub(crate) type Drawn = Result<(), Failed>;
 pub(crate) type Area<B> = DrawingArea<B, Shift>;
 
+/// What the drawing library can draw on.
+pub(crate) trait Backend: DrawingBackend<ErrorType: 'static> {}
+impl<B: DrawingBackend<ErrorType: 'static>> Backend for B {}
+
 /// What can be drawn.
 pub(crate) trait Figure {
     /// Draws it on an area; `titles` count on a page only.
-    fn paint<B>(&self, area: &Area<B>, look: Look, titles: &mut Titles) -> Drawn
-    where
-        B: DrawingBackend,
-        B::ErrorType: 'static;
+    fn paint<B: Backend>(&self, area: &Area<B>, look: Look, titles: &mut Titles) -> Drawn;
 
     /// The figure for a page, of this size, with a description; without description, a file of its own.
     fn svg(&self, size: (u32, u32), about: Option<&str>) -> Result<String, Failed> {

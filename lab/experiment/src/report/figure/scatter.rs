@@ -18,7 +18,7 @@ use super::super::html::escape;
 use super::super::metric::shown;
 use super::super::style::COLOURS_MAX;
 use super::scale::Axis;
-use super::{Area, Drawn, Failed, Figure, Frame, Look, Titles};
+use super::{Area, Backend, Drawn, Failed, Figure, Frame, Look, Titles};
 
 /// An axis whose ends have at least this ratio is logarithmic.
 const FAR_APART: f64 = 4.0;
@@ -121,11 +121,7 @@ impl Scatter {
 }
 
 impl Figure for Scatter {
-    fn paint<B>(&self, area: &Area<B>, look: Look, titles: &mut Titles) -> Drawn
-    where
-        B: DrawingBackend,
-        B::ErrorType: 'static,
-    {
+    fn paint<B: Backend>(&self, area: &Area<B>, look: Look, titles: &mut Titles) -> Drawn {
         let (xs, ys) = self.axes();
         let mut chart = ChartBuilder::on(area)
             .margin(8)
@@ -211,16 +207,12 @@ impl Figure for Scatter {
 }
 
 /// Draws two strokes across the beginning of each axis that does not begin at zero: below, on the left.
-fn broken<B>(
+fn broken<B: Backend>(
     area: &Area<B>,
     look: Look,
     [left, _, _, bottom]: Frame,
     [below, beside]: [bool; 2],
-) -> Drawn
-where
-    B: DrawingBackend,
-    B::ErrorType: 'static,
-{
+) -> Drawn {
     for gap in [6, 11] {
         if below {
             let stroke = [(left + gap - 3, bottom + 5), (left + gap + 3, bottom - 5)];
@@ -235,11 +227,7 @@ where
 }
 
 /// Marks the upper left corner as the better one. Returns the area of the word.
-fn corner<B>(area: &Area<B>, look: Look, [left, top, ..]: Frame) -> Result<Frame, Failed>
-where
-    B: DrawingBackend,
-    B::ErrorType: 'static,
-{
+fn corner<B: Backend>(area: &Area<B>, look: Look, [left, top, ..]: Frame) -> Result<Frame, Failed> {
     let style = look.text(13, look.soft());
     let word = "\u{2196} better";
     let (width, _) = area.estimate_text_size(word, &style)?;
