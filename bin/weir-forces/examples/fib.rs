@@ -55,7 +55,7 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_all().build().unwrap();
     for word in transports {
-        let transport = Transport::from_word(word).expect("a transport");
+        let transport = word.parse::<Transport>().expect("a transport");
         runtime.block_on(measure(weir, &folder, transport, rows));
     }
     std::fs::remove_dir_all(&folder).unwrap();

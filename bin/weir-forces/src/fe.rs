@@ -226,8 +226,8 @@ fn remote(
         }
         _ => None, // `FePlan::check` permits this only with `insecure`
     };
-    let transport = Transport::from_word(ce.transport).unwrap_or_default();
-    let discipline = Schedule::from_word(ce.schedule).unwrap_or_default().spec();
+    let transport = ce.transport.parse::<Transport>().unwrap_or_default();
+    let discipline = ce.schedule.parse::<Schedule>().unwrap_or_default().spec();
     let remote = Remote {
         address: ce.address,
         redirect_port: None,

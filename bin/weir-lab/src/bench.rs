@@ -9,9 +9,8 @@ use weir_benches::{
     classifier, discipline, encapsulation, flow_cache, forwarding, headers, live, lookup, overload,
     pacing, simulator,
 };
-use weir_experiment::load;
+use weir_forces_lab::associations::{self, Bench, Row};
 use weir_forces_live::tml::Transport;
-use weir_forces_load::associations::{Bench, Row};
 
 /// The measurements.
 #[derive(Debug, clap::Subcommand)]
@@ -79,7 +78,7 @@ pub(crate) enum BenchCommand {
         #[arg(long, default_value = "60.0", value_parser = seconds)]
         seconds: f64,
         /// Transports to measure: quic, tcp_udp, sctp, sctp_udp
-        #[arg(long, value_delimiter = ',', default_value = "quic,tcp_udp", value_parser = transport)]
+        #[arg(long, value_delimiter = ',', default_value = "quic,tcp_udp")]
         transports: Vec<Transport>,
         /// Print JSON
         #[arg(long)]
@@ -146,7 +145,7 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
                 round_trips: ROUND_TRIPS,
                 transports: transports.clone(),
             };
-            let rows = load::bench(&options).map_err(|e| Failure::Run(e.to_string()))?;
+            let rows = associations::bench(&options).map_err(|e| Failure::Run(e.to_string()))?;
             if json {
                 print_json(&rows)
             } else {
@@ -254,16 +253,6 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
 
 /// Number of Configs whose round trips `weir bench forces` measures.
 const ROUND_TRIPS: u64 = 2000;
-
-fn transport(word: &str) -> Result<Transport, String> {
-    let known = || {
-        format!(
-            "unknown transport; permitted: {}",
-            Transport::WORDS.join(", ")
-        )
-    };
-    Transport::from_word(word).ok_or_else(known)
-}
 
 fn forces_table(rows: &[Row]) -> String {
     let mut table = Table::new(&[

@@ -47,7 +47,7 @@ enum Command {
     Soak(soak::SoakArguments),
     /// Send or receive traffic with the lab's tools
     #[command(subcommand)]
-    Traffic(weir_experiment::traffic::Command),
+    Traffic(run::TrafficCommand),
     /// Measure this machine
     #[command(subcommand)]
     Bench(bench::BenchCommand),

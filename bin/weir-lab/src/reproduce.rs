@@ -48,6 +48,7 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Failure> {
             on: arguments.on,
             runs: arguments.runs,
             jobs: arguments.jobs,
+            transports: Some(&weir_forces_lab::ForCes),
             progress: true,
             keep: arguments.out.clone(),
             interrupt: weir_experiment::interrupt_flag().map_err(failure)?,

@@ -77,6 +77,7 @@ impl RunsArguments {
             seed: self.seed,
             runs: self.runs,
             jobs: self.jobs,
+            transports: Some(&weir_forces_lab::ForCes),
             progress: true,
             interrupt: weir_experiment::interrupt_flag().map_err(failure)?,
             ..RunOptions::default()
@@ -183,9 +184,23 @@ pub(crate) fn written(files: &[PathBuf], folder: &Path) -> Result<(), Failure> {
     weir_experiment::forget(folder).map_err(|e| Failure::Run(e.to_string()))
 }
 
+/// The lab's traffic tools.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum TrafficCommand {
+    #[command(flatten)]
+    Tool(weir_experiment::traffic::Command),
+    /// The two sides of the load test of the transport between the CE and FEs.
+    #[command(subcommand)]
+    Load(weir_forces_lab::Command),
+}
+
 /// `weir traffic`.
-pub(crate) fn traffic(command: &weir_experiment::traffic::Command) -> Result<(), Failure> {
-    weir_experiment::traffic::run(command).map_err(|e| Failure::Run(e.to_string()))
+pub(crate) fn traffic(command: &TrafficCommand) -> Result<(), Failure> {
+    let ran = match command {
+        TrafficCommand::Tool(tool) => weir_experiment::traffic::run(tool),
+        TrafficCommand::Load(side) => weir_forces_lab::run(side),
+    };
+    ran.map_err(|e| Failure::Run(e.to_string()))
 }
 
 /// A wrong scenario is a usage error; any other error is a failed run.

@@ -79,6 +79,7 @@ pub mod admission {
 pub mod channel {
     pub(crate) mod channels;
     pub mod dppbrb;
+    pub mod schedule;
     pub mod token_bucket;
 }
 

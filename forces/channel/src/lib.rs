@@ -10,13 +10,7 @@
 //!
 //! Messages are the packets of a [`Port`], the type that routers and the simulator use: for the discipline, a control
 //! message is like TCP and a redirect like UDP. A producer of control messages checks its credit ([`Queue::has_room`])
-//! and never loses a message; the discipline may drop redirects.
-//!
-//! | schedule | discipline | source |
-//! |---|---|---|
-//! | `dppbrb` | `dppbrb` with its defaults | Zhuge et al., equations 5 to 11 |
-//! | `priorities` | `dppbrb` with a fixed share of 1: control messages always first | RFC 5811, 4.2.1 |
-//! | `drop_tail` | `fifo`: one queue for both | the plain queue, the baseline of the paper |
+//! and never loses a message; the discipline may drop redirects. A [`Schedule`] chooses the discipline.
 //!
 //! Without a rate the transport is the clock: a message leaves when the transport takes it. A rate counts the bytes of
 //! messages, without the headers of the transport. A step may be late by [`LATE_MAX`], because the timers of the
@@ -24,9 +18,9 @@
 
 use std::collections::VecDeque;
 
-use weir_base::setting::Scalar;
 use weir_base::{Instant, Rate, Span, Streams, Tally};
 use weir_discipline::Spec;
+use weir_discipline::channel::schedule::Schedule;
 use weir_packet::{Class, DropCounters, FlowKey, Freed, Keys, Packet, Slot};
 use weir_path::egress::port::{Link, Port};
 use weir_protocol::wire::MessageKind;
@@ -40,8 +34,6 @@ const REDIRECT_BYTES_MAX: u64 = 1 << 20;
 const LATE_MAX: Span = Span::from_millis(4);
 /// Maximum number of messages that have left the discipline of a paced queue and that the transport has not taken yet.
 const STAGED_MAX: usize = 64;
-/// Maximum number of messages in a drop-tail queue.
-const DROP_TAIL_LIMIT: u64 = 100;
 
 /// The two channels between a control element and a forwarding element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,55 +64,6 @@ impl Channel {
                 Self::Redirect => UDP,
             },
             ..FlowKey::default()
-        }
-    }
-}
-
-/// How the queue schedules control messages and redirects.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Schedule {
-    /// DPPBRB: the share of control messages increases when they need more.
-    #[default]
-    Dppbrb,
-    /// Strict priorities, as in RFC 5811: redirects leave only while no control message waits.
-    Priorities,
-    /// One queue for both.
-    DropTail,
-}
-
-impl Schedule {
-    /// All schedules, with their names in a configuration.
-    pub const ALL: [(&'static str, Self); 3] = [
-        ("dppbrb", Self::Dppbrb),
-        ("priorities", Self::Priorities),
-        ("drop_tail", Self::DropTail),
-    ];
-    /// The names in a configuration, in the order of [`Self::ALL`].
-    pub const WORDS: &'static [&'static str] = &["dppbrb", "priorities", "drop_tail"];
-
-    /// The schedule with this name.
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(w, _)| *w == word).map(|(_, s)| *s)
-    }
-
-    /// Name in a configuration.
-    pub fn word(self) -> &'static str {
-        let own = Self::ALL.iter().find(|(_, schedule)| *schedule == self);
-        own.map_or("", |(word, _)| *word)
-    }
-
-    /// The discipline with its parameters.
-    pub fn spec(self) -> Spec {
-        let (off, one) = (Scalar::Flag(false), Scalar::Real(1.0));
-        let limit = Scalar::Integer(DROP_TAIL_LIMIT as i64);
-        let checked = match self {
-            Self::Dppbrb => Spec::check(DPPBRB, []),
-            Self::Priorities => Spec::check(DPPBRB, [("adapt", &off), ("share", &one)]),
-            Self::DropTail => Spec::check(FIFO, [("limit", &limit)]),
-        };
-        match checked {
-            Ok(spec) => spec,
-            Err(error) => unreachable!("these parameters are permitted: {error}"),
         }
     }
 }
@@ -463,6 +406,7 @@ fn combine(message: &mut Vec<u8>, more: &[u8], bytes_max: usize) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use weir_base::setting::Scalar;
 
     fn at(micros: u64) -> Instant {
         Instant::ZERO + Span::from_micros(micros)

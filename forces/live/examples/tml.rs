@@ -35,7 +35,7 @@ fn main() {
         [] => CASES.iter().for_each(|case| speed(*case)),
         ["flood", seconds] => floods(Duration::from_secs(seconds.parse().expect("seconds"))),
         [word] => {
-            let transport = Transport::from_word(word).expect("a transport");
+            let transport = word.parse::<Transport>().expect("a transport");
             let cases = CASES.iter().filter(|case| case.transport == transport);
             cases.for_each(|case| speed(*case));
         }

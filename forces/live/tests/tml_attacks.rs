@@ -474,6 +474,6 @@ async fn settings_that_open_a_hole_are_refused() {
     assert!(error.to_string().contains("weir keys"), "{error}");
 
     for (word, schedule) in Schedule::ALL {
-        assert_eq!(Schedule::from_word(word), Some(schedule));
+        assert_eq!(word.parse(), Ok(schedule));
     }
 }

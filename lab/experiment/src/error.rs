@@ -35,9 +35,6 @@ pub enum Error {
         /// The program's standard error.
         output: String,
     },
-    /// A load test failed.
-    #[error(transparent)]
-    Load(#[from] weir_forces_load::Error),
     /// A system call failed.
     #[error("{doing}: {source}")]
     Io {

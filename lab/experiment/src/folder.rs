@@ -12,13 +12,13 @@ const TRIES_MAX: u32 = 1000;
 
 /// A folder that only its owner can enter, removed when this value is dropped.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub struct Folder {
     path: PathBuf,
 }
 
 impl Folder {
     /// Creates a folder, and removes folders of labs that were killed.
-    pub(crate) fn new() -> io::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         let base = std::env::temp_dir();
         sweep(&base);
         let process = std::process::id();
@@ -34,7 +34,7 @@ impl Folder {
     }
 
     /// The path of the folder.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 }

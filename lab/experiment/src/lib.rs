@@ -13,7 +13,7 @@
 //! - `simulation`: the same network in virtual time
 //! - [`reported`], [`measure`](mod@measure), [`statistics`], [`results`]: from counts to numbers
 //! - [`metrics`]: the meaning of each number
-//! - [`load`](mod@load): load tests of the transports between control and forwarding elements, as points
+//! - [`load`]: the points of load tests of transports; [`transports`]: what runs them, from another crate
 //! - [`scale`]: paths, LIDs and headers of FPF on an Internet of domains
 //! - `attack`: the effect of an attack on honest traffic
 //! - [`agreement`]: compares both habitats
@@ -37,7 +37,7 @@
 //!
 //! **One runner for controllers.** A `Runner` polls its elements every period, each with a deadline, and passes their
 //! answers to the controller without waiting for an element that missed its last deadline
-//! (`forces/controller/src/runner.rs`). Queues are named by element and port. In simulation an actor carries out the
+//! (`router/controller/src/runner.rs`). Queues are named by element and port. In simulation an actor carries out the
 //! requests at once; in the lab a thread does, with a connection to each router's northbound socket. With
 //! `control = "forces"` the lab instead starts each of these routers as `weir-forces fe`, and one `weir-forces ce` with
 //! the scenario's controllers, over links that are not ports of the routers (`namespaces/control_element`). The delay
@@ -57,7 +57,7 @@
 //! that does not exist (`measured`) makes its claim *missing*, never *not run*.
 //!
 //! **Load tests and measurements in memory** name their points like scenarios, and run only when results need them.
-//! Load tests of the transports (`forces/load`, `LOADS` of a paper) run a CE and FEs as
+//! Load tests of the transports (`forces/lab`, `LOADS` of a paper) run a CE and FEs as
 //! processes. Measurements in memory (`lab/experiment/src/reproduce/bench`) are the throughput of planes,
 //! and the paths between all domains of an Internet (`lab/experiment/src/scale`).
 
@@ -68,7 +68,7 @@ mod control;
 mod cpu;
 pub mod error;
 mod finished;
-mod folder;
+pub mod folder;
 mod forwarding;
 mod lines;
 pub mod load;
@@ -89,6 +89,7 @@ mod simulation;
 pub mod statistics;
 pub mod topology;
 mod traffic_info;
+pub mod transports;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

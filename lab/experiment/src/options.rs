@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use serde::Deserialize;
 
 use crate::scenario::{self, Choices, Given, Override, Plan, Reading, ScenarioError, Sweep};
+use crate::transports::Transports;
 
 /// The habitat of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
@@ -73,6 +74,8 @@ pub struct RunOptions {
     pub captures: Vec<Capture>,
     /// A stand-in for the programs that the lab starts; if `None`, this program and those in its folder.
     pub executable: Option<PathBuf>,
+    /// The transports between control elements and routers; `None` if the program has none.
+    pub transports: Option<&'static dyn Transports>,
     /// Shows progress on standard error.
     pub progress: bool,
     /// Ends the run when it becomes true; see [`crate::interrupt_flag`].

@@ -68,7 +68,7 @@ pub struct PointResult {
 }
 
 /// One run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OneRun {
     /// The seed.
     pub seed: u64,

@@ -14,10 +14,6 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use support::{SMALL, ScenarioFile, eventually, lab, me, result_of, run};
-use weir_base::Span;
-use weir_experiment::RunOptions;
-use weir_experiment::load::Runner;
-use weir_forces_load::plan::{Form, Load, Measures};
 use weir_live::namespace::{Namespace, Signal, signal};
 
 fn main() -> ExitCode {
@@ -48,8 +44,6 @@ fn main() -> ExitCode {
         Trial::test("it_works_without_root", rootless),
         Trial::test("a_missing_router_is_told", missing_router),
         Trial::test("a_report_is_written", report),
-        Trial::test("a_load_test_counts_what_an_overloaded_ce_loses", load),
-        Trial::test("associations_hold_under_a_flood", flood),
         Trial::test("iperf3_agrees_on_tcp_and_udp", peers::iperf3),
         Trial::test("curl_and_nginx_agree_on_the_web", peers::web),
     ];
@@ -83,68 +77,6 @@ fn counted() -> Test {
     let wire = m["udp_goodput_mbps"] * 1538.0 / 1472.0
         + (m["tcp_goodput_mbps"] + m["web_goodput_mbps"]) * 1538.0 / 1448.0;
     ensure((18.0..20.4).contains(&wire), (wire, &m))
-}
-
-/// Runs a load test, and returns the metrics of its points.
-fn loaded(load: &Load) -> Result<Vec<BTreeMap<String, f64>>, Failed> {
-    let options = RunOptions {
-        executable: Some(me()),
-        ..RunOptions::default()
-    };
-    let points = Runner::new(&options)?.run(load, false)?;
-    Ok(points
-        .into_iter()
-        .map(|mut point| point.runs.remove(0).metrics)
-        .collect())
-}
-
-fn load() -> Test {
-    let points = loaded(&Load {
-        name: "test/load",
-        measures: Measures::Loss,
-        forms: &[Form::Process, Form::OneThread, Form::TwoThreads],
-        fes: &[2],
-        bytes: &[256],
-        per_s: &[100.0, 1000.0],
-        unit: false,
-        work: Span::from_millis(2),
-        duration: Span::from_secs(1),
-        runs: 1,
-    })?;
-    for (n, m) in points.iter().enumerate() {
-        // 200 events a second are 0.4 s of work; 2000 are 4 s, of which a process for each FE can do 2 s.
-        let is_overloaded = n % 2 == 1;
-        ensure(
-            (m["offered_per_s"] - if is_overloaded { 2000.0 } else { 200.0 }).abs() < 1.0,
-            m,
-        )?;
-        ensure((m["loss_ratio"] > 0.0) == is_overloaded, (n, m))?;
-        // The work of each event is charged, whether its answer came in time or not.
-        ensure(m["busy_us_per_event"] >= 2000.0, (n, m))?;
-        let delivered = m["offered_per_s"] * (1.0 - m["loss_ratio"]);
-        ensure((delivered - m["delivered_per_s"]).abs() < 1e-6, (n, m))?;
-    }
-    ensure(points[3]["loss_ratio"] > 0.4, &points[3])
-}
-
-fn flood() -> Test {
-    let points = loaded(&Load {
-        name: "test/flood",
-        measures: Measures::Flood,
-        forms: &[Form::OneThread],
-        fes: &[5],
-        bytes: &[1000],
-        per_s: &[6250.0],
-        unit: false,
-        work: Span::ZERO,
-        duration: Span::from_secs(2),
-        runs: 1,
-    })?;
-    let m = &points[0];
-    ensure(m["associations"] == 5.0 && m["associations_lost"] == 0.0, m)?;
-    ensure(m["heartbeats"] >= 5.0 && m["heartbeats_lost"] == 0.0, m)?;
-    ensure(m["control_delivered_ratio"] == 1.0, m)?;
-    ensure((0.1..0.9).contains(&m["redirect_delivered_ratio"]), m)
 }
 
 fn offered() -> Test {

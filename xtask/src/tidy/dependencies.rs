@@ -22,13 +22,13 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("router/model", &["core/base"]),
     ("router/config", &["core/base", "router/model"]),
     ("router/autorate", &["core/base"]),
+    ("router/controller", &["core/base"]),
     ("router/lfb", &["core", "router/model", "router/autorate"]),
     ("router/element", &["core", "router/model", "router/lfb"]),
     ("router/northbound", &["router/model"]),
     ("router/live", &["core", "router"]),
     ("fpf/paths", &["core/base"]),
     ("forces/protocol", &["core/base", "router/model"]),
-    ("forces/controller", &["core/base"]),
     ("forces/channel", &["core", "forces/protocol"]),
     (
         "forces/library",
@@ -37,10 +37,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("forces/fe", OF_ELEMENTS),
     ("forces/ce", OF_ELEMENTS),
     ("forces/live", &["core", "router", "forces"]),
-    ("forces/load", &["core", "router/live", "forces"]),
+    ("forces/lab", &["core", "router/live", "forces", "lab"]),
     ("lab/sim", &["core"]),
     ("lab/bench", &["core", "router/live", "lab/sim"]),
-    ("lab", &["core", "router", "fpf", "forces", "lab"]),
+    ("lab", &["core", "router", "fpf", "lab"]),
     ("bin/weir", &["core", "router"]),
     (
         "bin",
@@ -54,12 +54,12 @@ const LAYERS: &[(&str, &[&str])] = &[
 const OF_ELEMENTS: &[&str] = &[
     "core",
     "router/model",
+    "router/controller",
     "router/lfb",
     "router/element",
     "fpf",
     "forces/protocol",
     "forces/library",
-    "forces/controller",
 ];
 
 /// The manifest tables that name dependencies, each with the sources that may use them.

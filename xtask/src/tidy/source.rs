@@ -23,7 +23,7 @@ const HABITATS: &[&str] = &[
     "router/live/",
     "router/northbound/",
     "forces/live/",
-    "forces/load/",
+    "forces/lab/",
 ];
 
 /// Markers of unfinished work.

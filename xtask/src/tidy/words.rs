@@ -37,7 +37,7 @@ const TYPES: &[(&str, &str)] = &[
 const FUNCTIONS: &[(&str, &str)] = &[("look", "peek"), ("judge", "validate, or decide")];
 
 /// Type names that only one folder may define.
-const HOMES: &[(&str, &str)] = &[("Order", "forces/controller")];
+const HOMES: &[(&str, &str)] = &[("Order", "router/controller")];
 
 /// Extensions of text files that people read.
 const KINDS: &[&str] = &[".rs", ".md", ".toml", ".txt"];
@@ -178,12 +178,12 @@ mod tests {
     fn one_type_is_called_order() {
         let files = [
             ("a.rs", "struct Order;\nenum Ordering {}\n"),
-            ("forces/controller/b.rs", "enum Order {}\n"),
+            ("router/controller/b.rs", "enum Order {}\n"),
         ];
         let found = faults(&files);
         assert_eq!(
             found,
-            ["a.rs:1: `Order` is the name of a type in forces/controller"]
+            ["a.rs:1: `Order` is the name of a type in router/controller"]
         );
     }
 }

@@ -48,7 +48,7 @@ pub(super) async fn open(
              raise its limit (LimitNOFILE of its unit)"
         );
     }
-    let Some(transport) = Transport::from_word(listen.transport) else {
+    let Ok(transport) = listen.transport.parse::<Transport>() else {
         unreachable!("{} is one of the permitted words", listen.transport)
     };
     let local = Local {

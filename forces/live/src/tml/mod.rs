@@ -39,6 +39,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,7 +50,8 @@ pub use self::ended::Ended;
 pub use self::faults::{Fault, Faults};
 pub use self::identity::{Identity, Pins};
 pub use self::link::{Incoming, Link, Outgoing};
-pub use weir_channel::{Channel, ChannelSettings, Report, Schedule, Sent};
+pub use weir_channel::{Channel, ChannelSettings, Report, Sent};
+pub use weir_discipline::channel::schedule::Schedule;
 
 /// A transport.
 pub trait Tml: Send + Sync {
@@ -83,11 +85,6 @@ impl Transport {
     /// Transport keywords of a configuration, in the order of the transports.
     pub const WORDS: &'static [&'static str] = &["quic", "tcp_udp", "sctp", "sctp_udp"];
 
-    /// The transport with this keyword.
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|t| t.word() == word)
-    }
-
     /// Keyword of the transport in a configuration.
     pub fn word(self) -> &'static str {
         Self::WORDS[self as usize]
@@ -106,6 +103,15 @@ impl Transport {
             Self::Sctp => &sctp::Sctp(sctp::Carrier::RawIp),
             Self::SctpUdp => &sctp::Sctp(sctp::Carrier::Udp),
         }
+    }
+}
+
+impl FromStr for Transport {
+    type Err = String;
+    fn from_str(word: &str) -> Result<Self, String> {
+        let transport = Self::ALL.into_iter().find(|t| t.word() == word);
+        let known = Self::WORDS.join(", ");
+        transport.ok_or_else(|| format!("unknown transport; permitted: {known}"))
     }
 }
 

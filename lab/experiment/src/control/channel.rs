@@ -24,7 +24,9 @@ use weir_controller::{Controller, Order, QueueName, QueueSample, Runner};
 
 use super::ControlledQueue;
 use super::link::{Link, Up};
+use crate::error::Error;
 use crate::scenario::Controller as Described;
+use crate::transports::Transports;
 
 /// Maximum time for an element to answer, in addition to the channel's delay.
 const RESPONSE_MAX: Span = Span::from_secs(3);
@@ -51,7 +53,8 @@ impl Channel {
         queues: &[ControlledQueue],
         period: Span,
         streams: &Streams,
-    ) -> Self {
+        transports: Option<&dyn Transports>,
+    ) -> Result<Self, Error> {
         let controller = Lossy {
             controller: described.spec.build(),
             loss: described.loss,
@@ -70,14 +73,21 @@ impl Channel {
             .below(&described.name)
             .stream("links");
         let elements: BTreeSet<_> = queues.iter().map(|queue| &queue.name.element).collect();
-        let links = wire.into_iter().flat_map(|wire| {
-            let link = |element: &&Arc<str>| {
-                let link = Link::new(wire, described.delay, stream.next_u64());
-                (Arc::clone(element), link)
+        let mut links = BTreeMap::new();
+        if let Some(wire) = wire {
+            let missing = || {
+                let name = &described.name;
+                let why = format!(
+                    "this program has no transports for `channel_rate` of controller {name}"
+                );
+                Error::Network(why)
             };
-            elements.iter().map(link).collect::<Vec<_>>()
-        });
-        let links = links.collect();
+            let transports = transports.ok_or_else(missing)?;
+            for element in elements {
+                let link = Link::new(transports, wire, described.delay, stream.next_u64());
+                links.insert(Arc::clone(element), link);
+            }
+        }
         let start = Instant::ZERO + delay;
         let mut runner = Runner::new(Box::new(controller), roles, timing, start);
         for ControlledQueue { role, name, .. } in queues {
@@ -85,13 +95,13 @@ impl Channel {
                 unreachable!("the controller's queues were validated: {error}");
             }
         }
-        Self {
+        Ok(Self {
             runner,
             delay,
             under_way: VecDeque::new(),
             links,
             polls: BTreeMap::new(),
-        }
+        })
     }
 
     /// The latest instant at which to call [`handle_timeout`](Self::handle_timeout).
@@ -259,10 +269,8 @@ impl Controller for Lossy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Wire;
+    use weir_base::Tally;
     use weir_base::setting::Setting;
-    use weir_base::{Rate, Tally};
-    use weir_channel::Schedule;
     use weir_controller::{Role, Sample};
 
     const ROLES: &[Role] = &[Role {
@@ -390,56 +398,5 @@ mod tests {
         let mut all = channel(1.0, 2);
         turn(&mut all, at(0), 7);
         assert!(turn(&mut all, at(200), 7).is_empty());
-    }
-
-    /// A link of 10 Mbit/s with this load of redirects, in Mbit/s, for ten seconds. Returns the latency of control
-    /// messages to the controller in milliseconds: mean and maximum.
-    fn latency(schedule: Schedule, redirect: u64) -> (f64, f64) {
-        let wire = Wire {
-            rate: Rate::from_mbps(10),
-            schedule,
-            redirect: Rate::from_mbps(redirect),
-        };
-        let mut channel = channel(0.0, 3);
-        channel.delay = Span::ZERO;
-        let link = Link::new(&wire, Span::from_millis(1), 1);
-        channel.links.insert("router".into(), link);
-        let (mut now, mut latencies, mut orders) = (at(0), Vec::new(), 0);
-        while now < at(10_000) {
-            orders += turn(&mut channel, now, now.as_nanos() / 1_000_000).len();
-            while let Some(event) = channel.poll_event() {
-                assert_eq!(event, Event::Sampled, "at {now:?}");
-                channel.inspect(&mut |name, value| {
-                    if name == "to_controller_ms" {
-                        latencies.push(value);
-                    }
-                });
-            }
-            let next = channel.poll_timeout();
-            assert!(next > now, "at {now:?}");
-            now = next;
-        }
-        assert!(orders > 0);
-        let mean = latencies.iter().sum::<f64>() / latencies.len() as f64;
-        let most = latencies.iter().copied().fold(0.0, f64::max);
-        (mean, most)
-    }
-
-    /// As on the wire: DPPBRB and priorities protect the reports of an element from a flood of redirects, drop-tail
-    /// does not.
-    #[test]
-    fn a_flood_of_redirects_delays_control_messages_with_drop_tail_only() {
-        // A report of three queues takes 0.4 ms, and the link 1 ms.
-        for schedule in [Schedule::Dppbrb, Schedule::Priorities, Schedule::DropTail] {
-            let (mean, most) = latency(schedule, 0);
-            assert!(mean > 1.0 && most < 1.6, "{schedule:?}: {mean} {most}");
-        }
-        let [dppbrb, priorities, drop_tail] =
-            [Schedule::Dppbrb, Schedule::Priorities, Schedule::DropTail].map(|s| latency(s, 100));
-        let all = format!("dppbrb {dppbrb:?}, priorities {priorities:?}, drop_tail {drop_tail:?}");
-        // A redirect takes 0.8 ms, and 100 of them 80.
-        assert!(priorities.1 < 1.4 + 0.9, "{all}");
-        assert!(dppbrb.0 < 4.0 && dppbrb.1 < 20.0, "{all}");
-        assert!(drop_tail.0 > 60.0, "{all}");
     }
 }

@@ -9,18 +9,18 @@
 //!                                +---------+
 //! ```
 //!
-//! The queues are the same as in `weir ce` and `weir fe` (`weir-channel`). A message without credit waits at its
+//! The queues are the same as in `weir ce` and `weir fe` ([`Transports`]). A message without credit waits at its
 //! sender; a newer sample replaces a waiting one. Redirects arrive at a constant rate, and the controller ignores them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weir_base::{Instant, Rate, Span};
-use weir_channel::{Channel, ChannelSettings, Queue, Sent, Taken};
 use weir_controller::Sample;
 use weir_controller::runner::{Request, RequestId, Response};
 
 use crate::scenario::Wire;
+use crate::transports::{Queue, Taken, Transports};
 
 /// Bytes of a report for each queue in it: the queue's path, five components and the gauges.
 const REPORT_LEN: usize = 160;
@@ -29,9 +29,6 @@ const CONFIG_LEN: usize = 40;
 const CHANGE_LEN: usize = 40;
 /// Bytes of a redirect.
 const REDIRECT_LEN: usize = 1000;
-/// The types of messages (RFC 5810, 6.1).
-const CONFIG: u8 = 3;
-const REDIRECT: u8 = 6;
 
 /// Samples of the queues of an element.
 pub(super) type Samples = Vec<(Arc<str>, Sample)>;
@@ -55,10 +52,11 @@ pub(super) struct Link {
 
 impl Link {
     /// An idle link; `seed` for the random choices of its disciplines.
-    pub(super) fn new(wire: &Wire, delay: Span, seed: u64) -> Self {
+    pub(super) fn new(transports: &dyn Transports, wire: &Wire, delay: Span, seed: u64) -> Self {
+        let queue = |seed| transports.queue(wire, seed);
         Self {
-            up: Direction::new(wire, delay, wire.redirect, seed),
-            down: Direction::new(wire, delay, Rate::from_bps(0), !seed),
+            up: Direction::new(queue(seed), wire.rate, delay, wire.redirect),
+            down: Direction::new(queue(!seed), wire.rate, delay, Rate::from_bps(0)),
             report: None,
         }
     }
@@ -102,7 +100,7 @@ struct Flood {
 
 /// One direction of a link.
 pub(super) struct Direction<T> {
-    queue: Queue,
+    queue: Box<dyn Queue>,
     rate: Rate,
     delay: Span,
     flood: Option<Flood>,
@@ -119,12 +117,7 @@ pub(super) struct Direction<T> {
 }
 
 impl<T> Direction<T> {
-    fn new(wire: &Wire, delay: Span, redirect: Rate, seed: u64) -> Self {
-        let settings = ChannelSettings {
-            discipline: wire.schedule.spec(),
-            rate: Some(wire.rate),
-            ..ChannelSettings::default()
-        };
+    fn new(queue: Box<dyn Queue>, rate: Rate, delay: Span, redirect: Rate) -> Self {
         let flood = (redirect.as_bps() > 0).then(|| Flood {
             next: Instant::ZERO,
             gap: redirect
@@ -132,8 +125,8 @@ impl<T> Direction<T> {
                 .max(Span::from_nanos(1)),
         });
         Self {
-            queue: Queue::new(settings, Instant::ZERO, seed),
-            rate: wire.rate,
+            queue,
+            rate,
             delay,
             flood,
             waiting: VecDeque::new(),
@@ -188,8 +181,7 @@ impl<T> Direction<T> {
                 && let Some(flood) = &mut self.flood
             {
                 flood.next += flood.gap;
-                let message = message(REDIRECT, REDIRECT_LEN);
-                self.queue.offer(at, message); // the queue counts its drops
+                self.queue.offer_redirect(at, REDIRECT_LEN);
             }
             self.pull(at);
         }
@@ -202,18 +194,16 @@ impl<T> Direction<T> {
             while self.queue.has_room()
                 && let Some(message) = self.waiting.pop_front()
             {
-                match self.queue.offer(now, self::message(CONFIG, message.len)) {
-                    Sent::Queued => self.queued.push_back(message),
-                    _ => unreachable!("there is credit"),
-                }
+                self.queue.offer_control(now, message.len);
+                self.queued.push_back(message);
             }
-            match self.queue.take(now, usize::MAX) {
-                Taken::Message(Channel::Control, bytes) => {
-                    let arrival = now + self.rate.time_for(bytes.len() as u64) + self.delay;
+            match self.queue.take(now) {
+                Taken::Control(len) => {
+                    let arrival = now + self.rate.time_for(len as u64) + self.delay;
                     let message = self.queued.pop_front();
                     self.sent.extend(message.map(|message| (arrival, message)));
                 }
-                Taken::Message(Channel::Redirect, _) => {}
+                Taken::Redirect => {}
                 Taken::At(due) => {
                     self.due = Some(due);
                     return;
@@ -225,14 +215,4 @@ impl<T> Direction<T> {
             }
         }
     }
-}
-
-/// The bytes of a message for the queue, which reads only its type and length.
-fn message(kind: u8, len: usize) -> Vec<u8> {
-    let words = len.div_ceil(4).max(6);
-    let mut bytes = vec![0; 4 * words];
-    bytes[0] = 0x10; // the version
-    bytes[1] = kind;
-    bytes[2..4].copy_from_slice(&(words as u16).to_be_bytes());
-    bytes
 }

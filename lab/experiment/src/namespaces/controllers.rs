@@ -12,7 +12,6 @@
 //! the sockets, the routers and this machine add about a millisecond. A thread ends by itself with the run.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -27,6 +26,7 @@ use crate::error::Error;
 use crate::results::Curve;
 use crate::scenario::Scenario;
 use crate::topology::Topology;
+use crate::transports::Transports;
 
 /// The threads of a scenario's controllers, in the scenario's order.
 #[derive(Debug)]
@@ -40,24 +40,27 @@ impl Controllers {
         socket: &dyn Fn(&str) -> PathBuf,
         window: RunWindow,
         seed: u64,
+        transports: Option<&dyn Transports>,
     ) -> Result<Self, Error> {
+        let cannot = "cannot start a controller's thread";
         let threads = scenario.controllers.iter().map(|described| {
             let queues = control::queues(topology, scenario, described);
             let period = described.period.max(PERIOD_MIN);
-            let channel = Channel::new(described, &queues, period, &Streams::new(seed));
+            let streams = Streams::new(seed);
+            let channel = Channel::new(described, &queues, period, &streams, transports)?;
             let sockets = sockets(&queues, socket);
             let record = Record::new(period);
             let thread = thread::Builder::new().name(format!("controller-{}", described.name));
-            let runtime = runtime()?;
-            thread.spawn(move || {
+            let runtime = runtime().map_err(Error::io(cannot))?;
+            let thread = thread.spawn(move || {
                 runtime.block_on(async {
                     let elements = Elements::new(sockets, window);
                     drive(channel, elements, window, record).await
                 })
-            })
+            });
+            thread.map_err(Error::io(cannot))
         });
-        let threads = threads.collect::<io::Result<_>>().map(Self);
-        threads.map_err(Error::io("cannot start a controller's thread"))
+        threads.collect::<Result<_, _>>().map(Self)
     }
 
     /// Starts threads that read the gauges of controllers within a control element from its service.
@@ -246,7 +249,8 @@ egress = ["wan"]
             start,
             end: start + scenario.duration,
         };
-        let controllers = Controllers::start(&scenario, &topology, &socket, window, 1).unwrap();
+        let controllers = Controllers::start(&scenario, &topology, &socket, window, 1, None);
+        let controllers = controllers.unwrap();
         let (mut metrics, mut curves) = (BTreeMap::new(), BTreeMap::new());
         let trouble = controllers.finish(&scenario, &mut metrics, &mut curves);
         std::fs::remove_dir_all(&folder).unwrap();

@@ -180,7 +180,10 @@ impl Lab<'_> {
         let window = RunWindow { start, end };
         let controllers = match &element {
             Some(_) => Controllers::follow(scenario, &socket(control_element::NAME), window)?,
-            None => Controllers::start(scenario, &topology, &socket, window, seed)?,
+            None => {
+                let transports = self.options.transports;
+                Controllers::start(scenario, &topology, &socket, window, seed, transports)?
+            }
         };
         let sampler = Sampler::start(scenario, &topology, &socket, window)?;
         let long = site.long.iter().map(|(long, _)| long);

@@ -75,7 +75,6 @@ impl Invocation {
             Command::Udp(options) => options.to_args(),
             Command::Web(web::Command::Serve(options)) => options.to_args(),
             Command::Web(web::Command::Fetch(options)) => options.to_args(),
-            Command::Load(_) => unreachable!("a load test starts its own processes"),
         };
         args.push(start);
         args
@@ -417,7 +416,6 @@ arrivals = "0.1 s"
                 Command::Udp(o) => &mut o.timetable.timing,
                 Command::Web(web::Command::Serve(o)) => &mut o.timing,
                 Command::Web(web::Command::Fetch(o)) => &mut o.timetable.timing,
-                Command::Load(_) => unreachable!("a load test starts its own processes"),
             };
             timing.start_ns = Some(7);
             assert_eq!(read, expected);

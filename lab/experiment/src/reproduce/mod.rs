@@ -493,10 +493,7 @@ mod tests {
             assert!(load.duration <= weir_base::Span::from_secs(60) && load.runs > 0);
             assert!(!load.points().is_empty(), "{}", load.name);
             for point in load.points() {
-                assert!(
-                    (1..=weir_forces_load::plan::FES_MAX).contains(&point.fes),
-                    "{point:?}"
-                );
+                assert!((1..=crate::load::FES_MAX).contains(&point.fes), "{point:?}");
                 assert!((64..=65_000).contains(&point.bytes), "{point:?}");
                 // Each event needs a few bytes of memory.
                 let events = point.per_s * f64::from(point.fes) * load.duration.as_secs_f64();

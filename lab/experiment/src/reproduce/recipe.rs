@@ -20,9 +20,9 @@ use super::figure::Figure;
 use super::findings::Findings;
 use super::measured::Measured;
 use super::samples::Samples;
+use crate::load::Load;
 use crate::report::Line;
 use crate::scenario::Reading;
-use weir_forces_load::plan::Load;
 
 /// The values that a verdict depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

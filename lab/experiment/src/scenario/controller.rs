@@ -2,9 +2,9 @@
 
 use weir_base::setting::{Scalar, did_you_mean, nearest};
 use weir_base::{Rate, Span};
-use weir_channel::Schedule;
 use weir_controller::spec::{SpecError, manual};
 use weir_controller::{Role, Spec};
+use weir_discipline::channel::schedule::Schedule;
 
 use super::ScenarioError;
 use super::link::Link;
@@ -61,7 +61,7 @@ impl Wire {
         };
         Ok(Some(Self {
             rate,
-            schedule: Schedule::from_word(schedule).unwrap_or_default(),
+            schedule: schedule.parse().unwrap_or_default(),
             redirect: redirect.unwrap_or_default(),
         }))
     }
@@ -245,7 +245,7 @@ fn check_role(
 #[cfg(test)]
 mod tests {
     use weir_base::Rate;
-    use weir_channel::Schedule;
+    use weir_discipline::channel::schedule::Schedule;
 
     use super::Wire;
     use crate::scenario::plan::plan;

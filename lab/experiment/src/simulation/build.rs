@@ -26,6 +26,7 @@ use crate::scenario::{
     TrafficKind, flow_name,
 };
 use crate::topology::{PORT_FIRST, QUEUE_PACKETS, Topology, Watched};
+use crate::transports::Transports;
 
 /// Number of source ports that the simulator assigns.
 const PORTS: u32 = 55_000;
@@ -84,7 +85,11 @@ pub(super) struct World {
 
 impl World {
     /// Builds the simulation for a run with this seed.
-    pub(super) fn new(scenario: &Scenario, seed: u64) -> Result<Self, Error> {
+    pub(super) fn new(
+        scenario: &Scenario,
+        seed: u64,
+        transports: Option<&dyn Transports>,
+    ) -> Result<Self, Error> {
         check_models(scenario)?;
         let topology = Topology::new(scenario)?;
         let mut network = Network::default();
@@ -166,7 +171,7 @@ impl World {
             world
                 .simulation
                 .expose(&queues.iter().map(port).collect::<Vec<_>>());
-            let actor = ControllerActor::new(controller, &queues, port, &streams);
+            let actor = ControllerActor::new(controller, &queues, port, &streams, transports)?;
             world.records.push(actor.record());
             world.simulation.actor(Box::new(actor), Instant::ZERO);
         }

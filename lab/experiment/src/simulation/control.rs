@@ -10,7 +10,9 @@ use weir_controller::{QueueName, Sample};
 use weir_sim::{Actor, Fabric, PortId};
 
 use crate::control::{Channel, ControlledQueue, Record};
+use crate::error::Error;
 use crate::scenario::Controller as Described;
+use crate::transports::Transports;
 
 /// The record of a controller, which can be read during the run and after it.
 pub(super) type SharedRecord = Arc<Mutex<Record>>;
@@ -29,13 +31,15 @@ impl ControllerActor {
         queues: &[ControlledQueue],
         port: impl Fn(&ControlledQueue) -> PortId,
         streams: &Streams,
-    ) -> Self {
+        transports: Option<&dyn Transports>,
+    ) -> Result<Self, Error> {
         let named = |queue: &ControlledQueue| (queue.name.clone(), port(queue));
-        Self {
-            channel: Channel::new(described, queues, described.period, streams),
+        let period = described.period;
+        Ok(Self {
+            channel: Channel::new(described, queues, period, streams, transports)?,
             ports: queues.iter().map(named).collect(),
-            record: Arc::new(Mutex::new(Record::new(described.period))),
-        }
+            record: Arc::new(Mutex::new(Record::new(period))),
+        })
     }
 
     /// The controller's record, which can also be read after the run.

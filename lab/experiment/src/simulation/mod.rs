@@ -101,7 +101,7 @@ pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error>
 /// Checks that the simulator supports every scenario of a plan.
 pub(crate) fn check(plan: &Plan, options: &RunOptions) -> Result<(), Error> {
     for point in &plan.points {
-        let mut world = build::World::new(&point.scenario, 0)?;
+        let mut world = build::World::new(&point.scenario, 0, options.transports)?;
         trace::begin(&mut world, &options.captures)?;
     }
     Ok(())
@@ -125,7 +125,7 @@ fn run_one(
     captures: &[Capture],
     status: &Status<'_>,
 ) -> Result<(OneRun, u64), Error> {
-    let mut world = build::World::new(scenario, seed)?;
+    let mut world = build::World::new(scenario, seed, status.options.transports)?;
     trace::begin(&mut world, captures)?;
     let end = Instant::ZERO + scenario.duration;
     let mut now = Instant::ZERO;
@@ -260,7 +260,7 @@ mod tests {
         let set_up = || {
             let began = thread_cpu_time();
             let (scenario, _) = plan(&text, &[], &[]).unwrap();
-            let world = build::World::new(&scenario, 1).unwrap();
+            let world = build::World::new(&scenario, 1, None).unwrap();
             (thread_cpu_time() - began, scenario, world)
         };
         // The minimum of several runs: a busy machine makes each of them longer.

@@ -1,4 +1,4 @@
-//! The lab's traffic tools, which can be used on their own: `weir traffic sink|tcp|udp|web|load`.
+//! The lab's traffic tools, which can be used on their own: `weir traffic sink|tcp|udp|web`.
 //!
 //! Each tool is a function over an options struct. It writes JSON lines ([`Line`]) to standard
 //! output: `ready` as soon as it listens or is about to send, everything else at its end. All
@@ -42,9 +42,6 @@ pub enum Command {
     /// Serve files of any size over HTTP, or fetch them.
     #[command(subcommand)]
     Web(web::Command),
-    /// The two sides of the load test of the transport between the CE and FEs.
-    #[command(subcommand)]
-    Load(weir_forces_load::Command),
 }
 
 /// Runs a tool to its end.
@@ -55,7 +52,6 @@ pub fn run(command: &Command) -> io::Result<()> {
         Command::Udp(options) => udp::run(options),
         Command::Web(web::Command::Serve(options)) => web::serve::run(options),
         Command::Web(web::Command::Fetch(options)) => web::fetch::run(options),
-        Command::Load(command) => weir_forces_load::run(command),
     }
 }
 

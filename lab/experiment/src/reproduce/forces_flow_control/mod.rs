@@ -17,12 +17,12 @@ use weir_base::Span;
 use super::measured::Measured;
 use super::query::Point;
 use super::recipe::{Paper, results};
+use crate::load::{Form, Load, Measures};
 use attack::{fig11, fig12};
 use elements::{fig14, fig15, fig16, fig17};
 use model::model;
 use text::text;
 use threads::{fig7, fig8, fig9};
-use weir_forces_load::plan::{Form, Load, Measures};
 
 pub(super) fn paper() -> Paper {
     Paper {

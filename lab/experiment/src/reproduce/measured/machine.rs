@@ -4,15 +4,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use weir_forces_load::plan::Load;
-
 use super::{Measured, Measurement};
+use crate::cpu::undisturbed;
 use crate::error::Error;
-use crate::load::Runner;
+use crate::load::{Load, Point};
 use crate::options::{Habitat, RunOptions};
+use crate::programs::Programs;
+use crate::progress::Progress;
 use crate::reproduce::bench::Measures;
 use crate::reproduce::{Options, papers};
-use crate::results::PointResult;
+use crate::results::{OneRun, PointResult};
+use crate::transports::LoadTests;
 
 /// The load test of this name.
 pub(super) fn load(name: &str) -> Option<&'static Load> {
@@ -39,14 +41,18 @@ pub(in crate::reproduce) fn add_of_machine(
     how: &Options,
     options: &RunOptions,
 ) -> Result<(), Error> {
-    let mut runner = Runner::new(options)?;
-    for name in loads {
-        if let Some(load) = load(name) {
-            let points = runner.run(load, how.quick)?;
-            measured.scenarios.insert(name, without_scenario(points));
+    if let Some(transports) = options.transports {
+        let programs = Programs::new(options.executable.as_deref())?;
+        let interrupt = Arc::clone(&options.interrupt);
+        let mut tests = transports.load_tests(programs.own().to_owned(), interrupt);
+        let mut progress = Progress::new(options.progress);
+        for load in loads.into_iter().filter_map(load) {
+            let points = run_load(load, tests.as_mut(), how.quick, &mut progress)?;
+            let points = without_scenario(points);
+            measured.scenarios.insert(load.name, points);
         }
+        measured.tests += tests.tests();
     }
-    measured.tests += runner.tests();
     for name in benches {
         if let Some(measures) = bench(name) {
             if measures.needs_lab() && options.on != Habitat::Lab {
@@ -60,6 +66,41 @@ pub(in crate::reproduce) fn add_of_machine(
         }
     }
     Ok(())
+}
+
+/// Runs all points of a load, one after another. The runs of a point are spread over the whole time, so that a
+/// disturbance of the machine does not affect only one point. A preview has one run of each point.
+fn run_load(
+    load: &Load,
+    tests: &mut dyn LoadTests,
+    is_quick: bool,
+    progress: &mut Progress,
+) -> Result<Vec<PointResult>, Error> {
+    let mut points = load.points();
+    if is_quick {
+        points.iter_mut().for_each(Point::preview);
+    }
+    let empty = |point: &Point| PointResult {
+        variant: Some(point.form.to_string()),
+        set: point.place(),
+        ..PointResult::default()
+    };
+    let mut results: Vec<PointResult> = points.iter().map(empty).collect();
+    let runs = if is_quick { 1 } else { load.runs };
+    for seed in 1..=runs {
+        for (place, (point, result)) in points.iter().zip(&mut results).enumerate() {
+            let at = format!("{} of {}, run {seed} of {runs}", place + 1, points.len());
+            progress.update(&format!("{}: point {at}", load.name));
+            let metrics = undisturbed(|| tests.measure(point))?;
+            result.runs.push(OneRun {
+                seed,
+                metrics,
+                ..OneRun::default()
+            });
+        }
+    }
+    progress.clear();
+    Ok(results)
 }
 
 /// Points that no scenario describes.

@@ -6,7 +6,7 @@ mod link;
 mod sections;
 
 use weir_base::{Bytes, Rate, Span, setting::Kind};
-use weir_channel::Schedule;
+use weir_discipline::channel::schedule::Schedule;
 
 use super::congestion::Congestion;
 use super::key::{Form, Key};

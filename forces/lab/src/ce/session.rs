@@ -6,28 +6,27 @@
 //!   link n --+
 //! ```
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use tokio::runtime::Builder;
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::time;
 use weir_base::statistics::percentile;
 use weir_base::{Instant, Span};
-use weir_forces_live::tml::{Common, Link, Local, Outgoing, Sent};
-use weir_live::clock::{self, go_first};
-use weir_live::namespace::raise_file_limit;
-use weir_live::thread_times;
-use weir_protocol::session::Heartbeats;
+use weir_forces_live::tml::{Common, Link, Outgoing};
+use weir_live::clock;
+use weir_live::thread_times::{self, ThreadTimes};
 use weir_protocol::session::ce::{Ce, Event, LinkId, Manner, Params};
 use weir_protocol::wire::Id;
 use weir_protocol::wire::header::{Ack, Execution};
 
-use crate::lines::{Line, requests, say};
+use super::Serve;
+use crate::channel::{Channel, Input, heartbeats};
+use crate::lines::Line;
 use crate::message;
-use crate::plan::FES_MAX;
-use crate::sessions::{CeReport, Channel, memory_bytes};
+use weir_experiment::load::FES_MAX;
 
 /// Maximum number of waiting inputs from all links.
 const INPUTS_MAX: usize = 256;
@@ -53,99 +52,22 @@ pub struct Options {
     pub channel: Channel,
 }
 
-impl Options {
-    /// As arguments of `weir traffic`.
-    pub(crate) fn to_args(&self) -> Vec<String> {
-        let mut args = vec![
-            "load".to_owned(),
-            "ce".to_owned(),
-            format!("--fes={}", self.fes),
-            format!("--dead={}", self.dead),
-            format!("--round-trips={}", self.round_trips),
-        ];
-        args.extend(self.channel.to_args());
-        args
-    }
-}
-
-/// The heartbeats of a load test: the CE sends them, the FE answers.
-pub(crate) fn heartbeats(dead: Span) -> Heartbeats {
-    Heartbeats {
-        ce_sends: true,
-        ce_dead: dead,
-        ..Heartbeats::default()
-    }
-}
-
 /// Serves until standard input ends.
 pub fn run(options: &Options) -> io::Result<()> {
-    raise_file_limit(u64::from(FES_MAX) + 64)?;
-    let _ = go_first(); // without the privilege, other programs disturb the test
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(serve(options))
-}
-
-/// The inputs of a link for the session.
-enum Input {
-    Message(Vec<u8>),
-    Writable,
-    Ended,
-}
-
-type Inputs = mpsc::Sender<(LinkId, Input)>;
-
-async fn serve(options: &Options) -> io::Result<()> {
-    let local = Local {
-        address: ([127, 0, 0, 1], 0).into(),
-        redirect_port: Some(0),
-        links_max: FES_MAX as usize,
-        handshakes_max: FES_MAX as usize,
-        common: Common {
-            security: options.channel.of_ce(options.fes)?,
-            ..Common::default()
-        },
-    };
+    let local = super::local(Common {
+        security: options.channel.of_ce(options.fes)?,
+        ..Common::default()
+    });
     let listening = options.channel.transport.tml().listen(&local);
-    let mut listener = listening.await.map_err(io::Error::other)?;
-    say(&Line::Listening {
-        control: listener.address(),
-        redirect_port: listener.redirect_port(),
-    })?;
-    let (inputs, mut input) = mpsc::channel(INPUTS_MAX);
-    let mut server = Server::new(options, inputs)?;
-    let mut requests = requests()?;
-    loop {
-        let wait = server.ce.poll_timeout().map(|at| at.since(clock::now()));
-        let wait = wait.map(|span| time::Duration::from_nanos(span.as_nanos()));
-        tokio::select! {
-            request = requests.recv() => match request {
-                Some(()) => say(&Line::Sessions(server.report()?))?,
-                None => return Ok(()),
-            },
-            link = listener.accept() => match link {
-                Some(link) => server.open(link),
-                None => return Err(io::Error::other("the listening socket failed")),
-            },
-            Some((link, input)) = input.recv() => server.take(link, input),
-            () = time::sleep(wait.unwrap_or_default()), if wait.is_some() => {
-                server.ce.handle_timeout(clock::now());
-            }
-        }
-        server.drive();
-    }
-}
-
-/// An open link.
-struct Open {
-    outgoing: Arc<Outgoing>,
-    /// Messages that the session sent although there was no credit.
-    held: VecDeque<Vec<u8>>,
+    super::run(listening, Server::new(options)?)
 }
 
 struct Server {
     ce: Ce,
-    inputs: Inputs,
-    links: BTreeMap<LinkId, Open>,
+    /// The inputs of all links: the end for the links, and the end for the session.
+    inputs: mpsc::Sender<(LinkId, Input)>,
+    input: mpsc::Receiver<(LinkId, Input)>,
+    links: BTreeMap<LinkId, Arc<Outgoing>>,
     next: u64,
     fes: u32,
     report: CeReport,
@@ -159,7 +81,8 @@ struct Server {
 }
 
 impl Server {
-    fn new(options: &Options, inputs: Inputs) -> io::Result<Self> {
+    fn new(options: &Options) -> io::Result<Self> {
+        let (inputs, input) = mpsc::channel(INPUTS_MAX);
         let params = Params {
             id: message::CE,
             assigns: None,
@@ -173,6 +96,7 @@ impl Server {
         Ok(Self {
             ce: Ce::new(params).map_err(io::Error::other)?,
             inputs,
+            input,
             links: BTreeMap::new(),
             next: 0,
             fes: options.fes,
@@ -185,28 +109,6 @@ impl Server {
         })
     }
 
-    fn open(&mut self, link: Link) {
-        self.next += 1;
-        let id = LinkId(self.next);
-        if !self.ce.handle_connected(clock::now(), id, link.proved) {
-            return; // too many links: close this one
-        }
-        let (inputs, mut incoming) = (self.inputs.clone(), link.incoming);
-        tokio::spawn(async move {
-            while let Some(message) = incoming.recv().await {
-                if inputs.send((id, Input::Message(message))).await.is_err() {
-                    return;
-                }
-            }
-            let _ = inputs.send((id, Input::Ended)).await;
-        });
-        let open = Open {
-            outgoing: Arc::new(link.outgoing),
-            held: VecDeque::new(),
-        };
-        self.links.insert(id, open);
-    }
-
     fn take(&mut self, link: LinkId, input: Input) {
         let now = clock::now();
         match input {
@@ -215,15 +117,7 @@ impl Server {
                 self.links.remove(&link);
                 self.ce.handle_disconnected(now, link);
             }
-            Input::Writable => {
-                let held = self
-                    .links
-                    .get_mut(&link)
-                    .map(|open| std::mem::take(&mut open.held));
-                self.ce.handle_writable(link, true);
-                let held = held.into_iter().flatten();
-                held.for_each(|message| self.send(link, message));
-            }
+            Input::Writable => self.ce.handle_writable(link, true),
         }
     }
 
@@ -241,15 +135,13 @@ impl Server {
     }
 
     fn send(&mut self, link: LinkId, message: Vec<u8>) {
-        let Some(open) = self.links.get_mut(&link) else {
+        let Some(outgoing) = self.links.get(&link) else {
             return;
         };
-        if let Sent::NoRoom(message) = open.outgoing.send(message) {
-            open.held.push_back(message);
-        }
-        if !open.outgoing.has_room() {
+        outgoing.send(message);
+        if !outgoing.has_room() {
             self.ce.handle_writable(link, false);
-            let (inputs, outgoing) = (self.inputs.clone(), open.outgoing.clone());
+            let (inputs, outgoing) = (self.inputs.clone(), outgoing.clone());
             tokio::spawn(async move {
                 outgoing.writable().await;
                 drop(outgoing);
@@ -319,8 +211,41 @@ impl Server {
             }
         }
     }
+}
 
-    fn report(&mut self) -> io::Result<CeReport> {
+impl Serve for Server {
+    fn open(&mut self, link: Link) {
+        self.next += 1;
+        let id = LinkId(self.next);
+        if !self.ce.handle_connected(clock::now(), id, link.proved) {
+            return; // too many links: close this one
+        }
+        let (inputs, mut incoming) = (self.inputs.clone(), link.incoming);
+        tokio::spawn(async move {
+            while let Some(message) = incoming.recv().await {
+                if inputs.send((id, Input::Message(message))).await.is_err() {
+                    return;
+                }
+            }
+            let _ = inputs.send((id, Input::Ended)).await;
+        });
+        self.links.insert(id, Arc::new(link.outgoing));
+        self.drive();
+    }
+
+    async fn turn(&mut self) {
+        let wait = self.ce.poll_timeout().map(|at| at.since(clock::now()));
+        let wait = wait.map(|span| time::Duration::from_nanos(span.as_nanos()));
+        tokio::select! {
+            Some((link, input)) = self.input.recv() => self.take(link, input),
+            () = time::sleep(wait.unwrap_or_default()), if wait.is_some() => {
+                self.ce.handle_timeout(clock::now());
+            }
+        }
+        self.drive();
+    }
+
+    fn report(&mut self) -> io::Result<Line> {
         let fes: Vec<Id> = self.ce.fes().map(|(fe, _)| fe).collect();
         let of_fes = fes.iter().filter_map(|fe| self.ce.statistics(*fe));
         let heartbeats = of_fes.fold([0, 0], |[sent, received], fe| {
@@ -334,7 +259,7 @@ impl Server {
             .map(|us| f64::from(*us) / 1e3)
             .collect();
         let of = |values: &[f64], share| percentile(values, share).unwrap_or(0.0);
-        Ok(CeReport {
+        Ok(Line::Sessions(CeReport {
             associated: fes.len() as u64,
             heartbeats,
             delay_ms: [0.5, 0.99, 1.0].map(|share| of(&delays, share)),
@@ -343,6 +268,41 @@ impl Server {
             memory_bytes: memory_bytes(),
             threads: thread_times::read()?,
             ..self.report.clone()
-        })
+        }))
     }
+}
+
+/// The counts of a CE since its start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CeReport {
+    /// Number of FEs that are associated now.
+    pub(crate) associated: u64,
+    /// Number of associations that ended.
+    pub(crate) lost: u64,
+    /// Number of events that arrived.
+    pub(crate) events: u64,
+    /// Number of events missing in the sequence of each FE's numbers.
+    pub(crate) missing: u64,
+    /// Number of redirected packets that arrived.
+    pub(crate) packets: u64,
+    /// Number of heartbeats sent to the FEs that are associated now, and of their answers.
+    pub(crate) heartbeats: [u64; 2],
+    /// Time from creating an event to its arrival at the session: median, 99th percentile, maximum.
+    pub(crate) delay_ms: [f64; 3],
+    /// Time from a Config to its answer: median, 99th percentile.
+    pub(crate) round_trip_us: [f64; 2],
+    /// Number of answered Configs.
+    pub(crate) round_trips: u64,
+    /// Resident memory.
+    pub(crate) memory_bytes: u64,
+    /// Processor time by thread.
+    pub(crate) threads: Vec<ThreadTimes>,
+}
+
+/// Resident memory of this process.
+fn memory_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) << 10
 }

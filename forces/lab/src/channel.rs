@@ -1,13 +1,13 @@
-//! Common parts of both sides of a load test with sessions: transports, certificates, reports.
+//! The channel between both sides of a load test: transports, certificates, heartbeats.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use weir_base::Span;
 use weir_forces_live::tml::identity::{Certificate, Identity, Pins, generate};
 use weir_forces_live::tml::{Pinned, Security, Transport};
-use weir_live::thread_times::ThreadTimes;
+use weir_protocol::session::Heartbeats;
 use weir_protocol::wire::Id;
 
 use crate::message::CE;
@@ -25,21 +25,11 @@ const CE_NAME: &str = "ce";
 #[derive(Clone, Debug, PartialEq, clap::Args)]
 pub struct Channel {
     /// Transport: quic, tcp_udp, sctp, sctp_udp.
-    #[arg(long, default_value = "tcp_udp", value_parser = transport)]
+    #[arg(long, default_value = "tcp_udp")]
     pub transport: Transport,
     /// Folder with the certificates and keys of the CE and all FEs [default: none, insecure].
     #[arg(long, value_name = "FOLDER")]
     pub keys: Option<PathBuf>,
-}
-
-fn transport(word: &str) -> Result<Transport, String> {
-    let known = || {
-        format!(
-            "unknown transport; permitted: {}",
-            Transport::WORDS.join(", ")
-        )
-    };
-    Transport::from_word(word).ok_or_else(known)
 }
 
 impl Channel {
@@ -85,6 +75,22 @@ impl Channel {
     }
 }
 
+/// The heartbeats of a load test: the CE sends them, the FE answers.
+pub(crate) fn heartbeats(dead: Span) -> Heartbeats {
+    Heartbeats {
+        ce_sends: true,
+        ce_dead: dead,
+        ..Heartbeats::default()
+    }
+}
+
+/// An input of a link for a session.
+pub(crate) enum Input {
+    Message(Vec<u8>),
+    Writable,
+    Ended,
+}
+
 fn fe_name(fe: u32) -> String {
     format!("fe-{fe}")
 }
@@ -105,39 +111,4 @@ pub(crate) fn write_keys(folder: &Path, fes: u32) -> io::Result<()> {
         std::fs::set_permissions(key, std::fs::Permissions::from_mode(0o600))?;
     }
     Ok(())
-}
-
-/// The counts of a CE since its start.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct CeReport {
-    /// Number of FEs that are associated now.
-    pub(crate) associated: u64,
-    /// Number of associations that ended.
-    pub(crate) lost: u64,
-    /// Number of events that arrived.
-    pub(crate) events: u64,
-    /// Number of events missing in the sequence of each FE's numbers.
-    pub(crate) missing: u64,
-    /// Number of redirected packets that arrived.
-    pub(crate) packets: u64,
-    /// Number of heartbeats sent to the FEs that are associated now, and of their answers.
-    pub(crate) heartbeats: [u64; 2],
-    /// Time from creating an event to its arrival at the session: median, 99th percentile, maximum.
-    pub(crate) delay_ms: [f64; 3],
-    /// Time from a Config to its answer: median, 99th percentile.
-    pub(crate) round_trip_us: [f64; 2],
-    /// Number of answered Configs.
-    pub(crate) round_trips: u64,
-    /// Resident memory.
-    pub(crate) memory_bytes: u64,
-    /// Processor time by thread.
-    pub(crate) threads: Vec<ThreadTimes>,
-}
-
-/// Resident memory of this process.
-pub(crate) fn memory_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or(0) << 10
 }

@@ -15,27 +15,22 @@
 //! Each process ends when its standard input does.
 
 use std::io::{self, BufRead, Write};
-use std::net::SocketAddr;
 use std::thread;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use weir_live::thread_times::ThreadTimes;
 
-use crate::sessions::CeReport;
+use crate::ce::CeAddress;
+use crate::ce::session::CeReport;
 use crate::tally::FeReport;
 
 /// A line on standard output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Line {
-    /// A CETML listens.
-    Listening {
-        /// Address for control messages.
-        control: SocketAddr,
-        /// Port for redirects.
-        redirect_port: u16,
-    },
+    /// A CE listens.
+    Listening(CeAddress),
     /// All FEs have a link.
     Connected,
     /// Processor time of a CETML, and the messages that it has received so far.
@@ -58,6 +53,21 @@ pub(crate) enum Line {
         /// Number of redirected packets.
         packets: u64,
     },
+}
+
+impl Line {
+    /// The address of a CE that listens.
+    pub(crate) fn listening(self) -> Option<CeAddress> {
+        match self {
+            Self::Listening(address) => Some(address),
+            _ => None,
+        }
+    }
+
+    /// Whether all FEs have a link.
+    pub(crate) fn connected(self) -> Option<()> {
+        (self == Self::Connected).then_some(())
+    }
 }
 
 /// Writes a line.

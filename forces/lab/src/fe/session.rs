@@ -1,9 +1,7 @@
 //! `weir traffic load fe`: FEs with real sessions, many in one thread. Each sends events and redirected packets.
 
 use std::io;
-use std::sync::Arc;
 
-use tokio::runtime::Builder;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time;
@@ -11,20 +9,19 @@ use weir_base::{Instant, Rate, Span};
 use weir_forces_live::tml::{
     ChannelSettings, Common, Link, Remote, Schedule, Sent, TmlError, Transport,
 };
-use weir_live::clock::{self, go_first, precise_sleeps};
-use weir_live::namespace::raise_file_limit;
+use weir_live::clock;
 use weir_protocol::session::execute::{self, Answer, Leaf, Target};
 use weir_protocol::session::fe::{Event, Failover, Fe, Params, Retry, Standby, Ticket};
 use weir_protocol::wire::header::Flags;
 use weir_protocol::wire::message::{AssociationSetup, Config};
 use weir_protocol::wire::{Body, Id, ResultCode};
 
-use crate::ce::heartbeats;
-use crate::fetml::Cetml;
-use crate::lines::{Line, requests, say};
+use super::Pace;
+use crate::ce::CeAddress;
+use crate::channel::{Channel, Input, heartbeats};
+use crate::lines::Line;
 use crate::message::{self, CE};
-use crate::plan::FES_MAX;
-use crate::sessions::Channel;
+use weir_experiment::load::FES_MAX;
 
 /// Maximum length in bytes of an event and of a packet, so that each redirect fits in a datagram.
 const BYTES: u32 = 1000;
@@ -37,7 +34,7 @@ const GOLDEN: f64 = 0.618_034;
 pub struct Options {
     /// The CE, as ADDRESS:PORT/PORT.
     #[arg(value_name = "CE")]
-    pub ce: Cetml,
+    pub ce: CeAddress,
     /// ID of the first FE; the others have consecutive IDs.
     #[arg(long, default_value = "1")]
     pub first: u32,
@@ -57,7 +54,7 @@ pub struct Options {
     #[arg(long)]
     pub rate: Option<Rate>,
     /// Scheduling of events and redirected packets: dppbrb, priorities, drop_tail.
-    #[arg(long, default_value = "dppbrb", value_parser = schedule)]
+    #[arg(long, default_value = "dppbrb")]
     pub schedule: Schedule,
     /// Time during which events and packets are sent.
     #[arg(long, default_value = "1 s")]
@@ -70,83 +67,52 @@ pub struct Options {
     pub channel: Channel,
 }
 
-fn schedule(word: &str) -> Result<Schedule, String> {
-    let known = || {
-        format!(
-            "unknown schedule; permitted: {}",
-            Schedule::WORDS.join(", ")
-        )
-    };
-    Schedule::from_word(word).ok_or_else(known)
-}
-
-impl Options {
-    /// As arguments of `weir traffic`.
-    pub(crate) fn to_args(&self) -> Vec<String> {
-        let schedule = Schedule::ALL.iter().find(|(_, s)| *s == self.schedule);
-        let mut args = vec![
-            "load".to_owned(),
-            "fe".to_owned(),
-            self.ce.to_string(),
-            format!("--first={}", self.first),
-            format!("--fes={}", self.fes),
-            format!("--per-s={}", self.per_s),
-            format!("--bytes={}", self.bytes),
-            format!("--packets-per-s={}", self.packets_per_s),
-            format!("--duration={}", self.duration),
-            format!("--dead={}", self.dead),
-        ];
-        args.extend(schedule.map(|(word, _)| format!("--schedule={word}")));
-        args.extend(self.rate.map(|rate| format!("--rate={rate}")));
-        args.extend(self.channel.to_args());
-        args
-    }
-}
-
 /// Associates all FEs, waits for a line on standard input, sends, and reports.
 pub fn run(options: &Options) -> io::Result<()> {
-    raise_file_limit(2 * u64::from(options.fes) + 64)?;
-    precise_sleeps()?;
-    let _ = go_first(); // without the privilege, other programs disturb the test
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(load(options))
+    let associate = Associated::new(options);
+    super::run(options.fes, associate, Associated::send)
 }
 
-async fn load(options: &Options) -> io::Result<()> {
-    let mut requests = requests()?;
-    let (start, started) = watch::channel(None);
-    let (tell, mut associated) = mpsc::channel(options.fes as usize);
-    let mut fes = JoinSet::new();
-    for id in options.first..options.first + options.fes {
-        let fe = Element::new(options, Id(id)).map_err(io::Error::other)?;
-        fes.spawn(fe.run(started.clone(), tell.clone()));
-    }
-    for _ in 0..options.fes {
-        tokio::select! {
-            _ = associated.recv() => {}
-            ended = fes.join_next() => {
-                return Err(io::Error::other(format!("an FE exited early: {ended:?}")));
+/// A group of FEs that are associated. They end when this is dropped.
+struct Associated {
+    fes: JoinSet<()>,
+    start: watch::Sender<Option<Instant>>,
+    /// From each FE: once when it is associated, and at the end with the numbers of sent events and packets.
+    counts: mpsc::Receiver<[u64; 2]>,
+}
+
+impl Associated {
+    async fn new(options: &Options) -> io::Result<Self> {
+        let (start, started) = watch::channel(None);
+        let (tell, mut counts) = mpsc::channel(options.fes as usize);
+        let mut fes = JoinSet::new();
+        for id in options.first..options.first + options.fes {
+            let fe = Element::new(options, Id(id), tell.clone())?;
+            fes.spawn(fe.run(started.clone()));
+        }
+        for _ in 0..options.fes {
+            tokio::select! {
+                _ = counts.recv() => {}
+                ended = fes.join_next() => {
+                    return Err(io::Error::other(format!("an FE exited early: {ended:?}")));
+                }
             }
         }
+        Ok(Self { fes, start, counts })
     }
-    say(&Line::Connected)?;
-    if requests.recv().await.is_none() {
-        return Ok(()); // the caller has ended
+
+    async fn send(&mut self) -> io::Result<Line> {
+        self.start.send_replace(Some(clock::now()));
+        let (mut events, mut packets) = (0, 0);
+        for _ in 0..self.fes.len() {
+            let Some(sent) = self.counts.recv().await else {
+                break;
+            };
+            events += sent[0];
+            packets += sent[1];
+        }
+        Ok(Line::Sent { events, packets })
     }
-    start.send_replace(Some(clock::now()));
-    let mut sum = [0, 0];
-    for _ in 0..options.fes {
-        let Some(sent) = associated.recv().await else {
-            break;
-        };
-        sum = [sum[0] + sent[0], sum[1] + sent[1]];
-    }
-    say(&Line::Sent {
-        events: sum[0],
-        packets: sum[1],
-    })?;
-    let _ = requests.recv().await; // the associations last until then
-    Ok(())
 }
 
 /// Accepts every change.
@@ -162,31 +128,10 @@ impl Target for Accepts {
     fn keep(&mut self) {}
 }
 
-/// The times of messages sent at a rate.
-#[derive(Clone, Copy, Debug)]
-struct Pace {
-    per_s: f64,
-    /// The part of a gap that has passed at the start, so that FEs are not synchronized.
-    phase: f64,
-    sent: u64,
-}
-
-impl Pace {
-    /// The number of messages due at this time after the start, and the time of the next message.
-    fn due(&self, since: Span) -> (u64, Option<Span>) {
-        if self.per_s <= 0.0 {
-            return (0, None);
-        }
-        let due = (since.as_secs_f64() * self.per_s + self.phase) as u64;
-        let next = Span::from_secs_f64(((due + 1) as f64 - self.phase) / self.per_s);
-        (due.saturating_sub(self.sent), Some(next))
-    }
-}
-
 /// An FE with its session.
 struct Element {
     fe: Fe,
-    remote: Arc<Remote>,
+    remote: Remote,
     transport: Transport,
     link: Option<Link>,
     events: Pace,
@@ -198,11 +143,11 @@ struct Element {
     /// Whether a link is to be opened.
     wants_link: bool,
     /// Reports that the FE is associated, and at the end the numbers of sent events and packets.
-    tell: Option<mpsc::Sender<[u64; 2]>>,
+    tell: mpsc::Sender<[u64; 2]>,
 }
 
 impl Element {
-    fn new(options: &Options, id: Id) -> io::Result<Self> {
+    fn new(options: &Options, id: Id, tell: mpsc::Sender<[u64; 2]>) -> io::Result<Self> {
         let params = Params {
             id,
             setup: AssociationSetup::new(Vec::new()).map_err(io::Error::other)?,
@@ -218,19 +163,15 @@ impl Element {
             requests_max: 64,
             queue_bytes_max: 1 << 16,
         };
-        let remote = Remote {
-            address: options.ce.control,
-            redirect_port: Some(options.ce.redirect_port),
-            common: Common {
-                security: options.channel.of_fe(id.0)?,
-                channel: ChannelSettings {
-                    discipline: options.schedule.spec(),
-                    rate: options.rate,
-                    ..ChannelSettings::default()
-                },
-                ..Common::default()
+        let remote = options.ce.remote(Common {
+            security: options.channel.of_fe(id.0)?,
+            channel: ChannelSettings {
+                discipline: options.schedule.spec(),
+                rate: options.rate,
+                ..ChannelSettings::default()
             },
-        };
+            ..Common::default()
+        });
         let pace = |per_s| Pace {
             per_s,
             phase: (f64::from(id.0) * GOLDEN).fract(),
@@ -238,7 +179,7 @@ impl Element {
         };
         Ok(Self {
             fe: Fe::new(clock::now(), params).map_err(io::Error::other)?,
-            remote: Arc::new(remote),
+            remote,
             transport: options.channel.transport,
             link: None,
             events: pace(options.per_s),
@@ -247,17 +188,12 @@ impl Element {
             duration: options.duration,
             is_blocked: false,
             wants_link: false,
-            tell: None,
+            tell,
         })
     }
 
     /// Runs until the process ends.
-    async fn run(
-        mut self,
-        mut started: watch::Receiver<Option<Instant>>,
-        tell: mpsc::Sender<[u64; 2]>,
-    ) {
-        self.tell = Some(tell);
+    async fn run(mut self, mut started: watch::Receiver<Option<Instant>>) {
         let mut has_ended = false;
         loop {
             self.drive();
@@ -380,17 +316,8 @@ impl Element {
 
     /// Reports that the FE is associated, or the numbers of sent events and packets.
     fn tell_counts(&self) {
-        if let Some(tell) = &self.tell {
-            let _ = tell.try_send([self.events.sent, self.packets.sent]); // as many places as FEs
-        }
+        let _ = self.tell.try_send([self.events.sent, self.packets.sent]); // as many places as FEs
     }
-}
-
-/// The inputs of a link for the session.
-enum Input {
-    Message(Vec<u8>),
-    Writable,
-    Ended,
 }
 
 /// The next input of the link; waits forever without a link.
@@ -401,26 +328,5 @@ async fn next(link: &mut Option<Link>, is_blocked: bool) -> Input {
     tokio::select! {
         message = link.incoming.recv() => message.map_or(Input::Ended, Input::Message),
         () = link.outgoing.writable(), if is_blocked => Input::Writable,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pace_is_kept_from_its_phase_on() {
-        let mut pace = Pace {
-            per_s: 10.0,
-            phase: 0.5,
-            sent: 0,
-        };
-        let ms = Span::from_millis;
-        assert_eq!(pace.due(ms(0)), (0, Some(ms(50))));
-        assert_eq!(pace.due(ms(260)), (3, Some(ms(350))));
-        pace.sent = 2;
-        assert_eq!(pace.due(ms(260)).0, 1);
-        pace.per_s = 0.0;
-        assert_eq!(pace.due(ms(260)), (0, None));
     }
 }

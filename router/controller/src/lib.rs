@@ -18,7 +18,6 @@
 //! - [`backpressure`]: the controller of RS-RED
 //! - [`flow_control`]: limits for the redirects of forwarding elements
 //! - [`sent_orders`]: the orders sent to elements, so that no order is sent twice
-//! - [`tml`]: a model of the cost of carrying messages
 
 pub mod backpressure;
 pub mod contract;
@@ -27,7 +26,6 @@ mod members;
 pub mod runner;
 pub mod sent_orders;
 pub mod spec;
-pub mod tml;
 
 pub use contract::{Controller, GAUGES_MAX, Manual, Order, QueueName, QueueSample, Role, Sample};
 pub use runner::Runner;

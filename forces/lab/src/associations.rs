@@ -1,21 +1,20 @@
 //! Tests with real associations: a flood of redirected packets, and many FEs on one CE.
 
+use std::env;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use weir_base::{Rate, Span};
-use weir_forces_live::tml::{Schedule, Transport};
+use weir_experiment::Error;
+use weir_experiment::folder::Folder;
+use weir_forces_live::tml::Transport;
 
-use crate::error::Error;
-use crate::fetml::Cetml;
+use crate::ce::session::CeReport;
+use crate::channel::{Channel, write_keys};
 use crate::lines::Line;
-use crate::part::Part;
-use crate::sessions::{CeReport, Channel, write_keys};
-use crate::{ce, fe};
+use crate::part::{Part, ask, start};
 
-/// A process must answer within this time; associating a thousand FEs takes a while.
-const ANSWER: Duration = Duration::from_secs(60);
 /// Messages that are in flight at the end arrive within this time.
 const DRAIN: Duration = Duration::from_secs(1);
 /// The FEs' dead interval. The CE sends a heartbeat every second.
@@ -75,73 +74,55 @@ pub(crate) fn run(
     groups: &[Group],
     (duration, round_trips): (Span, u64),
 ) -> Result<Shown, Error> {
-    let options = ce::Options {
-        fes: groups.iter().map(|group| group.fes).sum(),
-        dead: DEAD,
-        round_trips,
-        channel: channel.clone(),
-    };
-    let mut server = Part::start(executable, &options.to_args())?;
-    let address = match server.next(ANSWER)? {
-        Line::Listening {
-            control,
-            redirect_port,
-        } => Cetml {
-            control,
-            redirect_port,
-        },
-        line => return Err(server.failed(&format!("sent an unexpected line: {line:?}"))),
-    };
-    let alone = report(&mut server)?;
+    let fes: u32 = groups.iter().map(|group| group.fes).sum();
+    let mut ce = vec![
+        "ce".to_owned(),
+        format!("--fes={fes}"),
+        format!("--dead={DEAD}"),
+        format!("--round-trips={round_trips}"),
+    ];
+    ce.extend(channel.to_args());
+    let (mut ce, addresses) = start(executable, [ce], Line::listening)?;
+    let alone = report(&mut ce)?;
     let began = Instant::now();
     let mut first = 1;
-    let mut parts = Vec::new();
-    for group in groups {
-        let options = fe::Options {
-            ce: address,
-            first,
-            fes: group.fes,
-            per_s: group.per_s,
-            bytes: group.bytes,
-            packets_per_s: group.packets_per_s,
-            rate: group.rate,
-            schedule: Schedule::default(),
-            duration,
-            dead: DEAD,
-            channel: channel.clone(),
-        };
+    let groups = groups.iter().map(|group| {
+        let mut args = vec![
+            "fe".to_owned(),
+            addresses[0].to_string(),
+            format!("--first={first}"),
+            format!("--fes={}", group.fes),
+            format!("--per-s={}", group.per_s),
+            format!("--bytes={}", group.bytes),
+            format!("--packets-per-s={}", group.packets_per_s),
+            format!("--duration={duration}"),
+            format!("--dead={DEAD}"),
+        ];
+        args.extend(group.rate.map(|rate| format!("--rate={rate}")));
+        args.extend(channel.to_args());
         first += group.fes;
-        parts.push(Part::start(executable, &options.to_args())?);
-    }
-    for part in &mut parts {
-        match part.next(ANSWER)? {
-            Line::Connected => {}
-            line => return Err(part.failed(&format!("sent an unexpected line: {line:?}"))),
-        }
-    }
+        args
+    });
+    let (mut fes, _) = start(executable, groups, Line::connected)?;
     let associate_s = began.elapsed().as_secs_f64();
-    let associated = report(&mut server)?;
-    parts.iter_mut().try_for_each(Part::ask)?;
-    let mut sent = [0, 0];
-    for part in &mut parts {
-        match part.next(Duration::from_nanos(duration.as_nanos()) + ANSWER)? {
-            Line::Sent { events, packets } => sent = [sent[0] + events, sent[1] + packets],
-            line => return Err(part.failed(&format!("sent an unexpected line: {line:?}"))),
-        }
-    }
+    let associated = report(&mut ce)?;
+    let sent = ask(&mut fes, duration, |line| match line {
+        Line::Sent { events, packets } => Some([events, packets]),
+        _ => None,
+    })?;
     std::thread::sleep(DRAIN);
     Ok(Shown {
         associate_s,
-        sent,
-        ce: [alone, associated, settled(&mut server)?],
+        sent: [0, 1].map(|n| sent.iter().map(|sent| sent[n]).sum()),
+        ce: [alone, associated, settled(&mut ce)?],
     })
 }
 
 /// The CE's report as soon as every heartbeat is answered; after [`DRAIN`] the latest report.
-fn settled(server: &mut Part) -> Result<CeReport, Error> {
+fn settled(ce: &mut [Part]) -> Result<CeReport, Error> {
     let until = Instant::now() + DRAIN;
     loop {
-        let report = report(server)?;
+        let report = report(ce)?;
         let [sent, answered] = report.heartbeats;
         if sent == answered || Instant::now() >= until {
             return Ok(report);
@@ -150,12 +131,12 @@ fn settled(server: &mut Part) -> Result<CeReport, Error> {
     }
 }
 
-fn report(server: &mut Part) -> Result<CeReport, Error> {
-    server.ask()?;
-    match server.next(ANSWER)? {
-        Line::Sessions(report) => Ok(report),
-        line => Err(server.failed(&format!("sent an unexpected line: {line:?}"))),
-    }
+fn report(ce: &mut [Part]) -> Result<CeReport, Error> {
+    let mut reports = ask(ce, Span::ZERO, |line| match line {
+        Line::Sessions(report) => Some(report),
+        _ => None,
+    })?;
+    Ok(reports.remove(0)) // there is one CE
 }
 
 /// Options of [`bench`].
@@ -210,11 +191,15 @@ const BYTES: u32 = 100;
 /// Number of processes that contain the FEs.
 const GROUPS: u32 = 2;
 
-/// Runs many FEs on one CE, with certificates in a private folder, over each transport. The processes run `executable`.
-pub fn bench(executable: &Path, folder: &Path, options: &Bench) -> Result<Vec<Row>, Error> {
-    write_keys(folder, options.fes).map_err(Error::Certificates)?;
+/// Runs many FEs on one CE, with certificates, over each transport. The processes run this program.
+pub fn bench(options: &Bench) -> Result<Vec<Row>, Error> {
+    let executable = env::current_exe();
+    let executable = executable.map_err(Error::io("cannot find this program's executable"))?;
+    let folder = Folder::new().map_err(Error::io("cannot create a private folder"))?;
+    let folder = folder.path();
+    write_keys(folder, options.fes).map_err(Error::io("cannot write certificates"))?;
     let transports = options.transports.iter();
-    let rows = transports.map(|transport| bench_one(executable, *transport, folder, options));
+    let rows = transports.map(|transport| bench_one(&executable, *transport, folder, options));
     rows.collect()
 }
 

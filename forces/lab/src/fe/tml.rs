@@ -14,24 +14,23 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use tokio::runtime::Builder;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{MissedTickBehavior, interval};
 use weir_base::{Instant, Span};
 use weir_forces_live::tml::tcp_udp::TcpUdp;
-use weir_forces_live::tml::{ChannelSettings, Common, Incoming, Link, Outgoing, Remote, Sent, Tml};
-use weir_live::clock::{self, go_first, precise_sleeps};
-use weir_live::namespace::raise_file_limit;
+use weir_forces_live::tml::{ChannelSettings, Common, Incoming, Link, Outgoing, Sent, Tml};
+use weir_live::clock;
 use weir_protocol::wire::Id;
 
-use crate::lines::{Line, requests, say};
+use super::Pace;
+use crate::ce::CeAddress;
+use crate::channel::OPEN;
+use crate::lines::Line;
 use crate::message;
-use crate::plan::FES_MAX;
-use crate::sessions::OPEN;
 use crate::tally::Tally;
+use weir_experiment::load::FES_MAX;
 
 /// Maximum number of an FE's events that wait for credit; the paper's queues have the same number of packets.
 const WAITING_MAX: usize = 100;
@@ -45,15 +44,13 @@ pub(crate) const PATIENCE: Span = Span::from_secs(1);
 const TICK: Duration = Duration::from_millis(1);
 /// The messages in flight are counted once per this number of ticks.
 const TICKS_A_COUNT: u64 = 20;
-/// File descriptors in addition to those of the links: each link has one for TCP and one for UDP.
-const FILES: u64 = 64;
 
 /// Options of a group of FEs.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
 pub struct Options {
     /// The CETMLs, each as ADDRESS:PORT/PORT; the last one serves all FEs that follow.
     #[arg(value_name = "CETML", required = true)]
-    pub cetmls: Vec<Cetml>,
+    pub cetmls: Vec<CeAddress>,
     /// Number of FEs.
     #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=FES_MAX as i64))]
     pub fes: u32,
@@ -72,107 +69,48 @@ pub struct Options {
     pub redirect: bool,
 }
 
-/// The address of a CETML for control messages, and its port for redirects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cetml {
-    /// For control messages.
-    pub control: SocketAddr,
-    /// Port for redirects.
-    pub redirect_port: u16,
-}
-
-impl std::str::FromStr for Cetml {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("\"{text}\" must be ADDRESS:PORT/PORT, like 127.0.0.1:6704/6706");
-        let (control, redirect_port) = text.split_once('/').ok_or_else(wrong)?;
-        Ok(Self {
-            control: control.parse().map_err(|_| wrong())?,
-            redirect_port: redirect_port.parse().map_err(|_| wrong())?,
-        })
-    }
-}
-
-impl std::fmt::Display for Cetml {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.control, self.redirect_port)
-    }
-}
-
-impl Options {
-    /// As arguments of `weir traffic`.
-    pub(crate) fn to_args(&self) -> Vec<String> {
-        let mut args = vec![
-            "load".to_owned(),
-            "fetml".to_owned(),
-            format!("--fes={}", self.fes),
-            format!("--per-s={}", self.per_s),
-            format!("--bytes={}", self.bytes),
-            format!("--duration={}", self.duration),
-        ];
-        args.extend(self.redirect.then(|| "--redirect".to_owned()));
-        args.extend(self.cetmls.iter().map(Cetml::to_string));
-        args
-    }
-}
-
 /// Connects, waits for a line on standard input, sends, and reports.
 pub fn run(options: &Options) -> io::Result<()> {
-    raise_file_limit(2 * u64::from(options.fes) + FILES)?;
-    precise_sleeps()?;
-    let _ = go_first(); // without the privilege, other programs disturb the test
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(load(options))
+    super::run(options.fes, connect(options), async |links| {
+        send(options, links).await
+    })
 }
 
-async fn load(options: &Options) -> io::Result<()> {
-    let mut requests = requests()?;
+async fn connect(options: &Options) -> io::Result<Vec<Link>> {
     let mut links = Vec::new();
-    for fe in 0..options.fes {
-        let cetml = options.cetmls.get(fe as usize).or(options.cetmls.last());
-        let Some(cetml) = cetml else { continue };
-        let remote = Remote {
-            address: cetml.control,
-            redirect_port: Some(cetml.redirect_port),
-            common: Common {
-                security: OPEN,
-                channel: ChannelSettings {
-                    combine: options.bytes as usize,
-                    ..ChannelSettings::default()
-                },
-                ..Common::default()
-            },
+    for fe in 0..options.fes as usize {
+        let Some(cetml) = options.cetmls.get(fe).or(options.cetmls.last()) else {
+            continue;
         };
+        let remote = cetml.remote(Common {
+            security: OPEN,
+            channel: ChannelSettings {
+                combine: options.bytes as usize,
+                ..ChannelSettings::default()
+            },
+            ..Common::default()
+        });
         links.push(TcpUdp.connect(&remote).await.map_err(io::Error::other)?);
     }
-    say(&Line::Connected)?;
-    if requests.recv().await.is_none() {
-        return Ok(()); // the caller has ended
-    }
+    Ok(links)
+}
+
+async fn send(options: &Options, links: &mut Vec<Link>) -> io::Result<Line> {
     let start = clock::now();
     let mut fes = JoinSet::new();
-    for (place, link) in links.into_iter().enumerate() {
+    for (place, link) in links.drain(..).enumerate() {
         let id = Id(place as u32 + 1);
         if options.redirect {
             fes.spawn(redirect(id, link, start + options.duration));
             continue;
         }
-        // Shifts the FEs against each other, so that they are not synchronized.
-        let share = place as f64 / f64::from(options.fes) / options.per_s;
-        let schedule = Schedule {
-            start: start + Span::from_secs_f64(share),
-            gap_s: 1.0 / options.per_s,
-            events: (options.per_s * options.duration.as_secs_f64()).round() as u32,
-        };
-        fes.spawn(Fe::new(id, link, schedule, options.bytes).run());
+        fes.spawn(Fe::new(options, id, link, start).run());
     }
     let mut all = Tally::default();
     while let Some(tally) = fes.join_next().await {
         all.add(tally.map_err(io::Error::other)?);
     }
-    say(&Line::Delivered(all.report()))?;
-    let _ = requests.recv().await; // the links stay open until then
-    Ok(())
+    Ok(Line::Delivered(all.report()))
 }
 
 /// Sends redirected packets until the end.
@@ -191,32 +129,15 @@ async fn redirect(id: Id, link: Link, end: Instant) -> Tally {
     tally
 }
 
-/// The times of an FE's events.
-#[derive(Clone, Copy, Debug)]
-struct Schedule {
-    start: Instant,
-    gap_s: f64,
-    events: u32,
-}
-
-impl Schedule {
-    /// The number of events whose time has passed.
-    fn due(&self, now: Instant) -> u32 {
-        let since = now.as_nanos().saturating_sub(self.start.as_nanos());
-        if now < self.start {
-            0
-        } else {
-            ((since as f64 / 1e9 / self.gap_s) as u32 + 1).min(self.events)
-        }
-    }
-}
-
 /// A sending FE.
 struct Fe {
     id: Id,
     outgoing: Outgoing,
     incoming: Incoming,
-    schedule: Schedule,
+    start: Instant,
+    pace: Pace,
+    /// Number of events to send.
+    events: u64,
     bytes: u32,
     /// Time at which each event was found to be due; `None` once the event was answered, or if it was refused.
     sent: Vec<Option<Instant>>,
@@ -226,14 +147,21 @@ struct Fe {
 }
 
 impl Fe {
-    fn new(id: Id, link: Link, schedule: Schedule, bytes: u32) -> Self {
+    fn new(options: &Options, id: Id, link: Link, start: Instant) -> Self {
+        let events = (options.per_s * options.duration.as_secs_f64()).round() as u64;
         Self {
             id,
             outgoing: link.outgoing,
             incoming: link.incoming,
-            schedule,
-            bytes,
-            sent: Vec::with_capacity(schedule.events as usize),
+            start,
+            pace: Pace {
+                per_s: options.per_s,
+                phase: 1.0 - f64::from(id.0 - 1) / f64::from(options.fes),
+                sent: 0,
+            },
+            events,
+            bytes: options.bytes,
+            sent: Vec::with_capacity(events as usize),
             waiting: VecDeque::new(),
             tally: Tally::default(),
         }
@@ -261,7 +189,7 @@ impl Fe {
             let now = clock::now();
             self.enter(now);
             self.send();
-            let is_complete = self.sent.len() == self.schedule.events as usize;
+            let is_complete = self.pace.sent == self.events;
             if !is_complete && ticks % TICKS_A_COUNT == 0 {
                 self.tally.on_their_way.push(self.on_their_way());
             }
@@ -273,13 +201,16 @@ impl Fe {
                 }
             }
         }
-        self.tally.offered = u64::from(self.schedule.events);
+        self.tally.offered = self.events;
         self.tally
     }
 
     /// Appends the events that are due to the waiting events.
     fn enter(&mut self, now: Instant) {
-        for number in self.sent.len() as u32..self.schedule.due(now) {
+        let (due, _) = self.pace.due(now.since(self.start));
+        for _ in 0..due.min(self.events - self.pace.sent) {
+            let number = self.pace.sent as u32;
+            self.pace.sent += 1;
             let has_room = self.waiting.len() < WAITING_MAX;
             self.tally.offered += 1;
             self.tally.refused += u64::from(!has_room);

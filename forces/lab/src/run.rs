@@ -19,26 +19,26 @@
 //! | `capacity_fes`, `capacity_per_s` | the maximum number of FEs, or the maximum rate of each FE, without loss |
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use weir_base::{Rate, Span};
+use weir_experiment::Error;
+use weir_experiment::load::{Form, Measures, Point};
+use weir_experiment::results::Metrics;
+use weir_experiment::transports::LoadTests;
 use weir_forces_live::tml::Transport;
 
 use crate::associations::{self, Group};
-use crate::error::Error;
-use crate::fetml::{Cetml, PATIENCE};
+use crate::ce::CeAddress;
+use crate::channel::Channel;
+use crate::fe::tml::PATIENCE;
 use crate::lines::Line;
-use crate::part::Part;
-use crate::plan::{Form, Measures, Point};
-use crate::sessions::Channel;
+use crate::part::{Part, ask, start};
 use crate::tally::FeReport;
-use crate::{cetml, fetml};
 
-/// A process must answer within this time.
-const ANSWER: Duration = Duration::from_secs(20);
 /// Maximum loss ratio of a test that counts as without loss.
 const LOSS_MAX: f64 = 0.001;
 /// Maximum growth of the queue in half of the time, as a share of the offered events, in a test that counts as without
@@ -53,30 +53,15 @@ const UNIT_PER_S: f64 = 400.0;
 /// The channel rate that equation 13 leaves to a busy FE: B_e of 21.92 Mbit/s, and 5 Mbit/s of control messages.
 const CHANNEL_RATE: Rate = Rate::from_bps(26_920_000);
 
-/// The metrics of a run.
-pub type Metrics = BTreeMap<String, f64>;
-
 /// Runs load tests.
 #[derive(Debug)]
-pub struct Runner {
+pub(crate) struct Runner {
     executable: PathBuf,
     interrupt: Arc<AtomicBool>,
     /// Maximum rates without loss of one thread with one FE, by length of an event and work.
     units: BTreeMap<(u32, Span), f64>,
     /// Number of single tests performed.
-    pub tests: u64,
-}
-
-/// The load that one test offers.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Offer {
-    form: Form,
-    fes: u32,
-    bytes: u32,
-    per_s: f64,
-    work: Span,
-    duration: Span,
-    redirect: bool,
+    tests: u64,
 }
 
 /// The result of one test.
@@ -93,7 +78,7 @@ struct Shown {
 
 impl Runner {
     /// A runner. The processes of its tests run `executable`; it ends when `interrupt` becomes true.
-    pub fn new(executable: PathBuf, interrupt: Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(executable: PathBuf, interrupt: Arc<AtomicBool>) -> Self {
         Self {
             executable,
             interrupt,
@@ -101,33 +86,35 @@ impl Runner {
             tests: 0,
         }
     }
+}
 
-    /// Measures a point once.
-    pub fn measure(&mut self, point: &Point) -> Result<Metrics, Error> {
+impl LoadTests for Runner {
+    fn measure(&mut self, point: &Point) -> Result<Metrics, Error> {
         let unit = if point.unit {
             self.unit(point)? / UNIT_PER_S
         } else {
             1.0
         };
-        let offer = Offer {
-            form: point.form,
-            fes: point.fes,
-            bytes: point.bytes,
+        let point = Point {
             per_s: point.per_s * unit,
-            work: point.work,
-            duration: point.duration,
-            redirect: point.measures == Measures::Redirects,
+            ..*point
         };
         match point.measures {
-            Measures::Loss | Measures::Redirects => Ok(self.test(offer)?.metrics()),
+            Measures::Loss | Measures::Redirects => Ok(self.test(point)?.metrics()),
             Measures::Flood => self.flood(point),
-            Measures::Fes => Ok(one("capacity_fes", f64::from(self.most_fes(offer)?))),
-            Measures::Rate => Ok(one("capacity_per_s", self.greatest_rate(offer)?)),
+            Measures::Fes => Ok(one("capacity_fes", f64::from(self.most_fes(point)?))),
+            Measures::Rate => Ok(one("capacity_per_s", self.greatest_rate(point)?)),
         }
     }
 
+    fn tests(&self) -> u64 {
+        self.tests
+    }
+}
+
+impl Runner {
     /// Tests five FEs with associations and a flood, as described at [`Measures::Flood`].
-    fn flood(&mut self, point: &Point) -> Result<Metrics, Error> {
+    fn flood(&mut self, point: Point) -> Result<Metrics, Error> {
         self.tests += 1;
         let of_5_mbps = 5e6 / 8.0 / f64::from(point.bytes);
         let group = |fes, packets_per_s| Group {
@@ -167,29 +154,26 @@ impl Runner {
         if let Some(unit) = self.units.get(&key) {
             return Ok(*unit);
         }
-        let offer = Offer {
+        let unit = self.greatest_rate(Point {
+            measures: Measures::Rate,
             form: Form::OneThread,
             fes: 1,
-            bytes: point.bytes,
             per_s: match point.work {
                 Span::ZERO => 200_000.0,
                 work => 1.1 / work.as_secs_f64(),
             },
-            work: point.work,
-            duration: point.duration,
-            redirect: false,
-        };
-        let unit = self.greatest_rate(offer)?;
+            ..*point
+        })?;
         self.units.insert(key, unit);
         Ok(unit)
     }
 
-    /// The maximum number of FEs, up to `offer.fes`, that are served without loss; zero if not even one FE is.
-    fn most_fes(&mut self, offer: Offer) -> Result<u32, Error> {
-        let [mut good, mut bad] = [0, offer.fes + 1];
+    /// The maximum number of FEs, up to `point.fes`, that are served without loss; zero if not even one FE is.
+    fn most_fes(&mut self, point: Point) -> Result<u32, Error> {
+        let [mut good, mut bad] = [0, point.fes + 1];
         while bad - good > 1 {
             let fes = good + (bad - good) / 2;
-            if self.is_served(Offer { fes, ..offer })? {
+            if self.is_served(Point { fes, ..point })? {
                 good = fes
             } else {
                 bad = fes
@@ -198,19 +182,19 @@ impl Runner {
         Ok(good)
     }
 
-    /// The maximum rate of each FE without loss, up to `offer.per_s`; zero if it is below the range of the search.
-    fn greatest_rate(&mut self, offer: Offer) -> Result<f64, Error> {
-        let lowest = offer.per_s / SEARCH_DOWN;
-        if !self.is_served(Offer {
+    /// The maximum rate of each FE without loss, up to `point.per_s`; zero if it is below the range of the search.
+    fn greatest_rate(&mut self, point: Point) -> Result<f64, Error> {
+        let lowest = point.per_s / SEARCH_DOWN;
+        if !self.is_served(Point {
             per_s: lowest,
-            ..offer
+            ..point
         })? {
             return Ok(0.0);
         }
-        let [mut good, mut bad] = [lowest, offer.per_s * SEARCH_STEP];
+        let [mut good, mut bad] = [lowest, point.per_s * SEARCH_STEP];
         while bad / good > SEARCH_STEP {
             let per_s = (good * bad).sqrt();
-            if self.is_served(Offer { per_s, ..offer })? {
+            if self.is_served(Point { per_s, ..point })? {
                 good = per_s
             } else {
                 bad = per_s
@@ -219,11 +203,11 @@ impl Runner {
         Ok(good)
     }
 
-    /// Whether an offer is served without loss and without a queue that grows. A test that fails is repeated once: other
+    /// Whether a load is served without loss and without a queue that grows. A test that fails is repeated once: other
     /// programs may have used the processors.
-    fn is_served(&mut self, offer: Offer) -> Result<bool, Error> {
+    fn is_served(&mut self, point: Point) -> Result<bool, Error> {
         for _ in 0..2 {
-            let report = self.test(offer)?.fes;
+            let report = self.test(point)?.fes;
             let growth = report.growth / report.offered.max(1) as f64;
             if report.loss_ratio() <= LOSS_MAX && growth <= GROWTH_MAX {
                 return Ok(true);
@@ -233,72 +217,48 @@ impl Runner {
     }
 
     /// Performs one test.
-    fn test(&mut self, offer: Offer) -> Result<Shown, Error> {
+    fn test(&mut self, point: Point) -> Result<Shown, Error> {
         if self.interrupt.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
         }
         self.tests += 1;
-        let cetmls = match offer.form {
-            Form::Process => offer.fes,
+        let cetmls = match point.form {
+            Form::Process => point.fes,
             Form::OneThread | Form::TwoThreads => 1,
         };
-        let cetmls = (0..cetmls).map(|_| start_cetml(&self.executable, &offer));
-        let (mut cetmls, addresses): (Vec<Part>, Vec<Cetml>) =
-            cetmls.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
-        let options = fetml::Options {
-            cetmls: addresses,
-            fes: offer.fes,
-            per_s: offer.per_s,
-            bytes: offer.bytes,
-            duration: offer.duration,
-            redirect: offer.redirect,
-        };
-        let mut fetml = Part::start(&self.executable, &options.to_args())?;
-        match fetml.next(ANSWER)? {
-            Line::Connected => {}
-            line => return Err(fetml.failed(&format!("sent an unexpected line: {line:?}"))),
-        }
+        let mut cetml = vec!["cetml".to_owned(), format!("--work={}", point.work)];
+        let has_two = point.form == Form::TwoThreads;
+        cetml.extend(has_two.then(|| "--send-apart".to_owned()));
+        let cetmls = (0..cetmls).map(|_| cetml.clone());
+        let (mut cetmls, addresses) = start(&self.executable, cetmls, Line::listening)?;
+        let mut fetml = vec![
+            "fetml".to_owned(),
+            format!("--fes={}", point.fes),
+            format!("--per-s={}", point.per_s),
+            format!("--bytes={}", point.bytes),
+            format!("--duration={}", point.duration),
+        ];
+        let is_redirect = point.measures == Measures::Redirects;
+        fetml.extend(is_redirect.then(|| "--redirect".to_owned()));
+        fetml.extend(addresses.iter().map(CeAddress::to_string));
+        let (mut fetml, _) = start(&self.executable, [fetml], Line::connected)?;
         let before = busy(&mut cetmls)?;
         let began = Instant::now();
-        fetml.ask()?;
-        let duration = offer.duration + PATIENCE;
-        let fes = match fetml.next(Duration::from_nanos(duration.as_nanos()) + ANSWER)? {
-            Line::Delivered(report) => report,
-            line => return Err(fetml.failed(&format!("sent an unexpected line: {line:?}"))),
-        };
+        let mut fes = ask(&mut fetml, point.duration + PATIENCE, |line| match line {
+            Line::Delivered(report) => Some(report),
+            _ => None,
+        })?;
         Ok(Shown {
-            fes,
+            fes: fes.remove(0), // there is one process with FEs
             elapsed_s: began.elapsed().as_secs_f64(),
             busy: [before, busy(&mut cetmls)?],
-            duration_s: offer.duration.as_secs_f64(),
+            duration_s: point.duration.as_secs_f64(),
         })
     }
 }
 
 fn one(name: &str, value: f64) -> Metrics {
     BTreeMap::from([(name.to_owned(), value)])
-}
-
-/// Starts a CETML and waits until it listens.
-fn start_cetml(executable: &Path, offer: &Offer) -> Result<(Part, Cetml), Error> {
-    let options = cetml::Options {
-        send_apart: offer.form == Form::TwoThreads,
-        work: offer.work,
-    };
-    let mut part = Part::start(executable, &options.to_args())?;
-    match part.next(ANSWER)? {
-        Line::Listening {
-            control,
-            redirect_port,
-        } => Ok((
-            part,
-            Cetml {
-                control,
-                redirect_port,
-            },
-        )),
-        line => Err(part.failed(&format!("sent an unexpected line: {line:?}"))),
-    }
 }
 
 /// The counts of all CETMLs so far.
@@ -313,23 +273,20 @@ struct Busy {
 }
 
 fn busy(cetmls: &mut [Part]) -> Result<Busy, Error> {
+    let reports = ask(cetmls, Span::ZERO, |line| match line {
+        Line::Busy {
+            threads,
+            redirected,
+            ..
+        } => Some((threads, redirected)),
+        _ => None,
+    })?;
     let mut all = Busy::default();
-    for part in cetmls {
-        part.ask()?;
-        match part.next(ANSWER)? {
-            Line::Busy {
-                threads,
-                redirected,
-                ..
-            } => {
-                all.busy_s += threads.iter().map(|thread| thread.busy_s).sum::<f64>();
-                all.wait_s += threads.iter().map(|thread| thread.wait_s).sum::<f64>();
-                let [packets, bytes] = &mut all.redirected;
-                *packets += redirected[0];
-                *bytes += redirected[1];
-            }
-            line => return Err(part.failed(&format!("sent an unexpected line: {line:?}"))),
-        }
+    for (threads, [packets, bytes]) in reports {
+        all.busy_s += threads.iter().map(|thread| thread.busy_s).sum::<f64>();
+        all.wait_s += threads.iter().map(|thread| thread.wait_s).sum::<f64>();
+        all.redirected[0] += packets;
+        all.redirected[1] += bytes;
     }
     Ok(all)
 }
