@@ -4,19 +4,18 @@
 //!  route:   link -> ip::parse -> source check -> classify -> [burst] -> ip::forward --+--> depart -> Port::offer
 //!  bridge:  bridge::parse ---------------------> classify -----------> bridge::forward-+
 //!                     \______________ fates.discard, perhaps an ICMP error
-//!  fpf:     frames of its Ethernet type leave `route` after `link`, and continue in `plane::fpf`
-//!  edge:    before `ip::forward`, packets that match an encapsulation get a header in `plane::edge`
+//!  overlay: takes frames of its Ethernet type after `link`, and packets of a burst before `ip::forward`
 //! ```
 
 use std::net::IpAddr;
 
 use weir_base::Instant;
 use weir_packet::{KeyKind, Packet, Reason};
-use weir_wire::ethernet;
+use weir_wire::{ethernet, vlan};
 
 use crate::bridge;
 use crate::classify::{Classified, classify};
-use crate::egress::{self, Departure, Exit};
+use crate::egress::{self, Departure, Exit, Rewrites};
 use crate::exception::Cause;
 use crate::headers::{Headers, Parsed};
 use crate::ip::forward::{Origin, Stop, forward};
@@ -34,15 +33,17 @@ use crate::plane::{Mode, Plane};
 
 impl Plane {
     /// Handles a packet that arrived at a routed port.
-    pub(super) fn route(&mut self, ingress: usize, packet: Packet, arrival: &Arrival) {
+    pub(super) fn route(&mut self, ingress: usize, mut packet: Packet, arrival: &Arrival) {
         if arrival.vlan.is_some_and(|tci| tci & 0x0fff != 0) {
             return self.route_tagged(ingress, packet, arrival);
         }
-        let frame = self.pool.frame(&packet);
-        if let Some(input) = self.fpf_input(ingress, link::ethertype(frame)) {
-            return self.route_fpf(ingress, input, packet, arrival);
+        if self.is_of_overlay(link::ethertype(self.pool.frame(&packet))) {
+            match self.route_by_overlay(ingress, 0, packet, arrival) {
+                Some(refused) => packet = refused,
+                None => return,
+            }
         }
-        let link = match link::validate(frame) {
+        let link = match link::validate(self.pool.frame(&packet)) {
             Ok(link) => link,
             Err(Reason::UnknownVlan) => return self.route_tagged(ingress, packet, arrival),
             Err(reason) => {
@@ -51,17 +52,55 @@ impl Plane {
             }
         };
         // Without a tag, the type is the one that was checked above.
-        if link.l3 != ethernet::HEADER_LEN
-            && let Some(input) = self.fpf_input(ingress, Some(link.ethertype))
-        {
-            return self.route_untagged_fpf(ingress, input, packet, arrival);
+        if link.l3 != ethernet::HEADER_LEN && self.is_of_overlay(Some(link.ethertype)) {
+            match self.route_by_overlay(ingress, 0, packet, arrival) {
+                Some(refused) => packet = refused,
+                None => return,
+            }
         }
         self.route_ip(ingress, packet, &link, arrival);
     }
 
+    /// Handles a packet in a VLAN: it is a packet of the overlay, or it is dropped.
+    #[cold]
+    fn route_tagged(&mut self, ingress: usize, packet: Packet, arrival: &Arrival) {
+        let vlan = self.overlay_vlan(&packet, arrival.vlan.map_or(0, |tci| tci & 0x0fff));
+        let refused = match vlan {
+            Some(vlan) => self.route_by_overlay(ingress, vlan, packet, arrival),
+            None => Some(packet),
+        };
+        if let Some(packet) = refused {
+            self.fates.discard(packet, Reason::UnknownVlan);
+        }
+    }
+
+    /// The VLAN of a packet of the overlay with one tag: `tag`, if it arrived out of band, or a tag among its bytes.
+    fn overlay_vlan(&self, packet: &Packet, tag: u16) -> Option<u16> {
+        let link = link::peek(self.pool.frame(packet))?;
+        let id = match (tag, link.l3 - ethernet::HEADER_LEN) {
+            (0, vlan::TAG_LEN) => link.vlan,
+            (id, 0) => id,
+            _ => return None, // two tags
+        };
+        self.is_of_overlay(Some(link.ethertype)).then_some(id)
+    }
+
+    #[inline]
+    fn route_by_overlay(
+        &mut self,
+        ingress: usize,
+        vlan: u16,
+        packet: Packet,
+        arrival: &Arrival,
+    ) -> Option<Packet> {
+        self.offer_to_overlay(packet, |overlay, plane, packet| {
+            overlay.receive(plane, ingress, vlan, packet, arrival)
+        })
+    }
+
     /// Handles a packet whose link layer has been validated, at a routed port.
     #[inline]
-    pub(super) fn route_ip(
+    pub fn route_ip(
         &mut self,
         ingress: usize,
         mut packet: Packet,
@@ -88,7 +127,7 @@ impl Plane {
                 arrival.at,
             )
         {
-            if !self.is_within_fpf() {
+            if !self.within_overlay {
                 self.forward_gathered(); // they arrived before it
             }
             return self.redirect(ingress, parsed.packet, Cause::RouterAlert, arrival.at);
@@ -105,7 +144,7 @@ impl Plane {
     /// Hands a packet that the network layer refused to the control element, or drops it.
     #[cold]
     fn refuse_packet(&mut self, ingress: usize, packet: Packet, reason: Reason, arrival: &Arrival) {
-        if self.is_within_fpf() {
+        if self.within_overlay {
             return self.refuse_inner(packet, reason);
         }
         self.forward_gathered(); // they arrived before it
@@ -114,7 +153,10 @@ impl Plane {
             return;
         }
         let packet = if reason == Reason::NotIp && arrival.offload.checksum.is_none() {
-            match self.encapsulate_other(ingress, packet, arrival.at) {
+            let refused = self.offer_to_overlay(packet, |overlay, plane, packet| {
+                overlay.take_other(plane, ingress, packet, arrival.at)
+            });
+            match refused {
                 Some(packet) => packet,
                 None => return,
             }
@@ -135,7 +177,7 @@ impl Plane {
         }
     }
 
-    /// Drops a packet that left a path, and that the network layer refused. Neither the control element nor the kernel
+    /// Drops a packet that left the overlay, and that the network layer refused. Neither the control element nor the kernel
     /// gets it: no neighbour sent it on the link of the port, and the kernel has no copy.
     #[cold]
     fn refuse_inner(&mut self, packet: Packet, reason: Reason) {
@@ -176,13 +218,13 @@ impl Plane {
             }
             Err(reason) => reason,
         };
-        match self.is_within_fpf() {
+        let overlay = self.overlay.as_ref();
+        let is_of_tunnel = || overlay.is_some_and(|overlay| overlay.is_of_tunnel(headers));
+        match self.within_overlay {
             true if reason == Reason::ReversePath && self.is_reached_by_paths(headers) => Ok(()),
             true => Err(reason),
             // The kernel checks and counts packets to the router itself.
-            false if self.is_for_router(headers) && !self.is_of_tunnel(headers) => {
-                Err(Reason::LocalDelivery)
-            }
+            false if self.is_for_router(headers) && !is_of_tunnel() => Err(Reason::LocalDelivery),
             false => Err(reason),
         }
     }
@@ -217,11 +259,7 @@ impl Plane {
 
     /// Finishes the checksum, if the sender left it to hardware.
     #[inline]
-    pub(super) fn finish_checksum(
-        &mut self,
-        parsed: &Parsed,
-        arrival: &Arrival,
-    ) -> Result<(), Reason> {
+    pub fn finish_checksum(&mut self, parsed: &Parsed, arrival: &Arrival) -> Result<(), Reason> {
         let Some(partial) = arrival.offload.checksum else {
             return Ok(());
         };
@@ -231,11 +269,11 @@ impl Plane {
         partial.finish(frame, stripped)
     }
 
-    /// Adds a classified IP packet to the burst. A packet that was within an FPF packet is forwarded at once: the
-    /// number of packets that a frame may become is bounded, and they are counted while that frame is handled.
+    /// Adds a classified IP packet to the burst. A packet that left the overlay is forwarded at once: the overlay bounds
+    /// the number of packets that a frame may become, and counts them while that frame is handled.
     #[inline]
     fn gather(&mut self, held: Held) {
-        if self.is_within_fpf() {
+        if self.within_overlay {
             let now = held.packet.packet.arrived;
             return self.send_on(held, now);
         }
@@ -249,8 +287,8 @@ impl Plane {
     /// The caller returns the memory of dropped packets to the pool.
     #[inline]
     pub(super) fn forward_gathered(&mut self) {
-        if self.edge.is_some() && !self.gathered.is_empty() {
-            self.encapsulate_gathered();
+        if self.overlay.is_some() && !self.gathered.is_empty() {
+            self.offer_burst();
         }
         match self.gathered.len() {
             0 => {}
@@ -262,6 +300,12 @@ impl Plane {
             }
             _ => self.forward_burst(),
         }
+    }
+
+    fn offer_burst(&mut self) {
+        let mut burst = std::mem::take(&mut self.gathered);
+        self.lend(|overlay, plane| overlay.take_burst(plane, &mut burst));
+        self.gathered = burst;
     }
 
     fn forward_burst(&mut self) {
@@ -276,7 +320,7 @@ impl Plane {
     }
 
     /// Forwards a classified IP packet, at once or after it has waited.
-    pub(super) fn send_on(&mut self, held: Held, now: Instant) {
+    pub fn send_on(&mut self, held: Held, now: Instant) {
         let route = self.tables.route_number(held.packet.headers.destination());
         self.send_by(route, held, now);
     }
@@ -321,7 +365,34 @@ impl Plane {
         }
     }
 
-    /// Drops packets whose next hop does not answer. Within an FPF path, senders get no ICMP error.
+    /// Sends a frame to a neighbour on a link, at once or after it has waited, or lets it
+    /// wait for the neighbour's MAC address.
+    #[cold]
+    pub fn send_to_neighbour(&mut self, held: Held, neighbour: NeighbourKey, now: Instant) {
+        let known = self.tables.neighbours.get(&neighbour);
+        let Some(destination) = known.and_then(|known| known.mac()) else {
+            return self.wait(held, neighbour, now);
+        };
+        let Classified { packet, headers } = held.packet;
+        let reason = match self.tables.interfaces.get(&neighbour.0) {
+            None => Reason::NotAPort,
+            Some(interface) if !interface.up => Reason::DeviceDown,
+            Some(interface) if packet.len > ethernet::HEADER_LEN as u32 + interface.mtu => {
+                Reason::TooBig
+            }
+            Some(interface) => {
+                let rewrites = Rewrites {
+                    macs: Some([destination, interface.mac]),
+                    ..Rewrites::default()
+                };
+                let exit = Exit::Interface(neighbour.0);
+                return self.depart(packet, &headers, &Departure { rewrites, exit });
+            }
+        };
+        self.fates.discard(packet, reason);
+    }
+
+    /// Drops packets whose next hop does not answer. Senders get no ICMP error about packets of the overlay.
     pub(super) fn give_up(&mut self, failed: Vec<Held>, now: Instant) {
         for held in failed {
             let place = Place::coming(held.ingress);
@@ -337,7 +408,7 @@ impl Plane {
     }
 
     /// Rewrites a packet and offers it to its egress port.
-    pub(super) fn depart(&mut self, mut packet: Packet, headers: &Headers, departure: &Departure) {
+    pub fn depart(&mut self, mut packet: Packet, headers: &Headers, departure: &Departure) {
         let port = match departure.exit {
             Exit::Port(port) => Some(port),
             Exit::Interface(interface) => self.port_of(interface),
@@ -361,24 +432,32 @@ impl Plane {
     }
 
     /// Drops an IP packet, and sends the ICMP error that `notify` names. If the policy redirects the packet, the
-    /// control element gets it instead, and answers it. Packets of our own tunnels are also addressed to this router;
-    /// they leave their tunnel here instead.
-    pub(super) fn drop(
-        &mut self,
-        held: Held,
-        reason: Reason,
-        notify: Option<IcmpCause>,
-        now: Instant,
-    ) {
-        let held = match self.tunnel_input(&held, reason) {
-            Some(Ok(input)) => return self.leave_tunnel(held, input, now),
-            Some(Err(reason)) => {
-                self.fates.discard(held.packet.packet, reason);
-                return;
-            }
-            None => held,
-        };
-        let comes_out = reason == Reason::LocalDelivery && self.is_within_fpf();
+    /// control element gets it instead, and answers it. Packets of the overlay's tunnels are also addressed to this
+    /// router; the overlay takes them instead.
+    pub fn drop(&mut self, held: Held, reason: Reason, notify: Option<IcmpCause>, now: Instant) {
+        let may_be_of_tunnel = reason == Reason::LocalDelivery && held.origin == Origin::Transit;
+        if !may_be_of_tunnel || self.overlay_ethertype.is_none() {
+            return self.drop_ip(held, reason, notify, now);
+        }
+        if self.overlay.is_none() {
+            self.delivered = Some(held); // the overlay is sending it
+            return;
+        }
+        let refused = self.offer_to_overlay(held, |overlay, plane, held| {
+            overlay.deliver(plane, held, now)
+        });
+        if let Some(held) = refused {
+            self.drop_local(held, now);
+        }
+    }
+
+    /// Drops a packet that is addressed to this router: processes or the control element may get it.
+    pub fn drop_local(&mut self, held: Held, now: Instant) {
+        self.drop_ip(held, Reason::LocalDelivery, None, now);
+    }
+
+    fn drop_ip(&mut self, held: Held, reason: Reason, notify: Option<IcmpCause>, now: Instant) {
+        let comes_out = reason == Reason::LocalDelivery && self.within_overlay;
         let Held {
             packet: Classified { packet, headers },
             ingress,

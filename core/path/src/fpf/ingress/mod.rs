@@ -1,7 +1,7 @@
 //! The ingress edge of FPF in a plane: IP packets of a burst that get a header, before the others follow the routes.
 //!
 //! ```text
-//!  gathered --> at an edge port, transit, not for this router? --> rules, classes --no match--> by the routes, or drop
+//!  a burst ---> at an edge port, transit, not for this router? --> rules, classes --no match--> by the routes, or drop
 //!                                                                   | match          \--> copy to the classifier
 //!                                                                   v
 //!                      profile --> MTU of the first hop: too big, fragments, MSS --> push --> label_switch
@@ -13,6 +13,8 @@
 //! [`fpf::edge`](crate::fpf::edge) decides which packets match, and which vectors they get. The packet itself is not
 //! changed: its TTL is decremented at the other edge, where it leaves the path. A packet whose TTL has run out gets no
 //! header, and is answered here; a packet of a process of this machine leaves with the TTL that the process has chosen.
+
+mod classes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,6 +31,7 @@ use crate::fpf::edge::rule::Listed;
 use crate::fpf::edge::rules::{Found, Rules};
 use crate::fpf::edge::setup::{Encapsulation, NoMatch, Setup};
 use crate::fpf::edge::shaper::{QueueCounters, Released, Shapers};
+use crate::fpf::forwarder::Forwarder;
 use crate::ip::forward::Origin;
 use crate::ip::icmp_cause::IcmpCause;
 use crate::ip::tables::Action;
@@ -40,7 +43,7 @@ use crate::plane::watch::Place;
 const RULES_MAX: usize = 1 << 20;
 
 /// The state of the edge.
-pub struct Edge {
+pub(super) struct Edge {
     pub(super) setup: Arc<Setup>,
     rules: Rules,
     /// Flows with a rule of their class; `None` without classes.
@@ -63,7 +66,7 @@ pub struct Edge {
 
 /// The rule that a packet matches.
 #[derive(Clone, Copy)]
-pub(super) enum Match {
+enum Match {
     /// A configured rule.
     Explicit(Found),
     /// A rule that follows from the class of the packet's flow.
@@ -72,8 +75,8 @@ pub(super) enum Match {
 
 /// Replaced parts of an edge. They may be large, so the forwarding thread does not free them.
 pub struct Replaced {
-    _edge: Option<Box<Edge>>,
-    _implicit: Option<Box<Implicit>>,
+    pub(super) _edge: Option<Box<Edge>>,
+    pub(super) _implicit: Option<Box<Implicit>>,
 }
 
 /// An active encapsulation, and its counters.
@@ -87,176 +90,150 @@ pub struct ActiveEncapsulation {
     pub queue: QueueCounters,
 }
 
-impl Plane {
-    /// Sets or removes the setup of the edge. Encapsulations that keep their row and filter keep their counters.
-    /// Without an FPF table, matching packets are dropped with [`Reason::FpfRule`]. Returns the replaced parts, so that
-    /// another thread can free them.
-    pub fn set_fpf_edge(&mut self, setup: Option<Arc<Setup>>, now: Instant) -> Replaced {
-        // A router that is not an edge does no lookup.
-        let Some(setup) = setup.filter(|setup| setup.concerns_packets()) else {
-            let mut gone = self.edge.take();
-            for held in gone.iter_mut().flat_map(|gone| gone.shapers.drain()) {
-                let place = Place::coming(held.ingress);
-                self.leave_edge(held, now);
-                self.reclaim(place);
-            }
-            return Replaced {
-                _edge: gone,
-                _implicit: None,
-            };
-        };
-        let mut edge = match self.edge.take() {
-            Some(edge) => edge,
-            None => Box::new(Edge {
-                setup: Arc::default(),
-                rules: Rules::new(RULES_MAX, self.streams.hash_key("flow-hash"), now),
-                implicit: None,
-                names: BTreeMap::new(),
-                ports: Vec::new(),
-                found: Vec::new(),
-                of_class: Vec::new(),
-                others: Vec::new(),
-                shapers: Shapers::default(),
-                expired: 0,
-            }),
-        };
-        let gone = edge.change(setup, self.streams.hash_key("flow-hash"), now);
-        self.edge = Some(edge);
-        self.bind_edge();
-        Replaced {
-            _edge: None,
-            _implicit: gone,
+impl Edge {
+    /// An edge without rules.
+    pub(super) fn new(plane: &Plane, now: Instant) -> Self {
+        Self {
+            setup: Arc::default(),
+            rules: Rules::new(RULES_MAX, plane.streams.hash_key("flow-hash"), now),
+            implicit: None,
+            names: BTreeMap::new(),
+            ports: Vec::new(),
+            found: Vec::new(),
+            of_class: Vec::new(),
+            others: Vec::new(),
+            shapers: Shapers::default(),
+            expired: 0,
         }
     }
 
     /// The active encapsulations, lowest row first.
-    pub fn fpf_encapsulations(&self) -> impl Iterator<Item = ActiveEncapsulation> {
-        let edge = self.edge.iter();
-        edge.flat_map(|edge| {
-            edge.rules.iter().map(|listed| ActiveEncapsulation {
-                name: edge.names.get(&listed.row).cloned().unwrap_or_default(),
-                queue: edge.shapers.books(listed.row),
-                listed,
-            })
+    pub(super) fn encapsulations(&self) -> impl Iterator<Item = ActiveEncapsulation> {
+        self.rules.iter().map(|listed| ActiveEncapsulation {
+            name: self.names.get(&listed.row).cloned().unwrap_or_default(),
+            queue: self.shapers.books(listed.row),
+            listed,
         })
     }
 
     /// Encapsulations that have ended because no packet matched them for their timeout; without implicit ones.
-    pub fn fpf_expired(&self) -> u64 {
-        self.edge.as_ref().map_or(0, |edge| edge.expired)
+    pub(super) fn expired(&self) -> u64 {
+        self.expired
     }
 
-    /// Finds the edge's ports again, because ports or their numbers have changed.
-    pub(super) fn bind_edge(&mut self) {
-        if let Some(edge) = &mut self.edge {
-            let named = &edge.setup.ports;
-            let is_edge = |name: &String| named.is_empty() || named.contains(name);
-            edge.ports = self.ports.iter().map(|port| is_edge(&port.name)).collect();
-        }
+    /// Finds the edge's ports again, because ports or their numbers have changed. `removed` is the number that a removed
+    /// port had.
+    pub(super) fn bind(&mut self, plane: &Plane, removed: Option<usize>) {
+        let named = &self.setup.ports;
+        let is_edge = |name: &String| named.is_empty() || named.contains(name);
+        self.ports = plane
+            .ports()
+            .iter()
+            .map(|port| is_edge(&port.name))
+            .collect();
+        let waiting = self.shapers.packets_mut();
+        waiting.for_each(|held| removed.into_iter().for_each(|gone| held.renumber(gone)));
     }
 
     /// Ends the encapsulations whose timeout is over. Returns the time of the next timeout.
-    pub(super) fn expire_encapsulations(&mut self, now: Instant) -> Option<Instant> {
-        let edge = self.edge.as_mut()?;
-        let implicit = edge.implicit.as_mut().and_then(|all| all.expire(now));
-        if edge.rules.due().is_some_and(|due| due <= now) {
+    pub(super) fn expire(&mut self, now: Instant) -> Option<Instant> {
+        let implicit = self.implicit.as_mut().and_then(|all| all.expire(now));
+        if self.rules.due().is_some_and(|due| due <= now) {
             let mut expired = Vec::new();
-            edge.rules.expire(now, &mut expired);
-            edge.expired += expired.len() as u64;
+            self.rules.expire(now, &mut expired);
+            self.expired += expired.len() as u64;
             for Listed { row, .. } in &expired {
-                edge.names.remove(row);
+                self.names.remove(row);
             }
             if !expired.is_empty() {
-                let rules = &edge.rules;
-                edge.shapers.retain(|row| rules.get(row).is_some());
+                let rules = &self.rules;
+                self.shapers.retain(|row| rules.get(row).is_some());
             }
         }
-        [edge.rules.due(), implicit].into_iter().flatten().min()
+        [self.rules.due(), implicit].into_iter().flatten().min()
     }
 
     /// Handles a packet that is not IP: gives it a header, if an encapsulation matches its Ethernet type. Otherwise
     /// returns it.
     #[cold]
-    pub(super) fn encapsulate_other(
+    pub(super) fn take_other(
         &mut self,
+        fpf: &mut Option<Forwarder>,
+        plane: &mut Plane,
         ingress: usize,
         packet: Packet,
         now: Instant,
     ) -> Option<Packet> {
-        let Some(mut edge) = self.edge.take() else {
-            return Some(packet);
-        };
-        let parsed = bridge::parse(&self.pool, packet);
+        let parsed = bridge::parse(&plane.pool, packet);
         let held = Held {
-            packet: classify(&mut self.pool, parsed),
+            packet: classify(&mut plane.pool, parsed),
             ingress: Some(ingress),
             origin: Origin::Transit,
             by_rule: false,
         };
         let Classified { packet, headers } = &held.packet;
-        let subject = Subject::new(&self.pool, packet, headers);
-        let found = edge.rules.find(&subject);
-        let left = match found {
-            Some(found) if edge.is_at(Some(ingress)) => {
-                self.enter(&mut edge, held, Match::Explicit(found), now);
+        let subject = Subject::new(&plane.pool, packet, headers);
+        match self.rules.find(&subject) {
+            Some(found) if self.is_at(Some(ingress)) => {
+                self.enter(fpf, plane, held, Match::Explicit(found), now);
                 None
             }
             _ => Some(held.packet.packet),
-        };
-        self.edge = Some(edge);
-        left
+        }
     }
 
-    /// Gives a header to those gathered packets that match an encapsulation. The others stay gathered.
-    #[inline]
-    pub(super) fn encapsulate_gathered(&mut self) {
-        // A packet that leaves its path at this router is not looked up again: `self.edge` is `None` meanwhile.
-        let Some(mut edge) = self.edge.take() else {
-            return;
-        };
-        if !self.gathered.iter().any(|held| edge.is_at(held.ingress)) {
-            self.edge = Some(edge); // a burst arrives through one port
-            return;
+    /// Gives a header to those packets of a burst that match an encapsulation. The others remain.
+    pub(super) fn take_burst(
+        &mut self,
+        fpf: &mut Option<Forwarder>,
+        plane: &mut Plane,
+        burst: &mut Vec<Held>,
+    ) {
+        if !burst.iter().any(|held| self.is_at(held.ingress)) {
+            return; // a burst arrives through one port
         }
-        let mut gathered = std::mem::take(&mut self.gathered);
-        let subjects = gathered.iter().map(|held| {
+        let subjects = burst.iter().map(|held| {
             let Classified { packet, headers } = &held.packet;
-            Subject::new(&self.pool, packet, headers)
+            Subject::new(&plane.pool, packet, headers)
         });
         let subjects: Vec<_> = subjects.collect();
-        let mut found = std::mem::take(&mut edge.found);
-        let mut of_class = std::mem::take(&mut edge.of_class);
-        edge.rules.find_all(&subjects, &mut found);
-        if let Some(implicit) = &edge.implicit {
+        let mut found = std::mem::take(&mut self.found);
+        let mut of_class = std::mem::take(&mut self.of_class);
+        self.rules.find_all(&subjects, &mut found);
+        if let Some(implicit) = &self.implicit {
             implicit.find_all(&subjects, &mut of_class);
         }
         drop(subjects);
         let mut of_classes = of_class.drain(..);
-        let mut others = std::mem::take(&mut edge.others);
-        for (held, found) in gathered.drain(..).zip(found.drain(..)) {
+        let mut others = std::mem::take(&mut self.others);
+        for (held, found) in burst.drain(..).zip(found.drain(..)) {
             let of_class = of_classes.next().flatten();
             let found = match found {
                 Some(found) => Some(Match::Explicit(found)),
-                None => self.find_class(&mut edge, &held, of_class),
+                None => self.find_class(plane, &held, of_class),
             };
-            if let Some(held) = self.encapsulate(&mut edge, held, found) {
+            if let Some(held) = self.encapsulate(fpf, plane, held, found) {
                 others.push(held);
             }
         }
         drop(of_classes);
-        (edge.found, edge.of_class) = (found, of_class); // keeps their memory
-        edge.others = gathered;
-        self.gathered = others;
-        self.edge = Some(edge);
+        (self.found, self.of_class) = (found, of_class); // keeps their memory
+        self.others = std::mem::replace(burst, others);
     }
 
     /// Gives a packet the header of the encapsulation that was found for it. Returns it if it follows the routes.
-    fn encapsulate(&mut self, edge: &mut Edge, held: Held, found: Option<Match>) -> Option<Held> {
-        let is_concerned = found.is_some() || edge.setup.no_match == NoMatch::Drop;
-        if !edge.is_at(held.ingress)
+    fn encapsulate(
+        &mut self,
+        fpf: &mut Option<Forwarder>,
+        plane: &mut Plane,
+        held: Held,
+        found: Option<Match>,
+    ) -> Option<Held> {
+        let is_concerned = found.is_some() || self.setup.no_match == NoMatch::Drop;
+        if !self.is_at(held.ingress)
             || !is_concerned
             || !held.origin.is_received()
-            || self.is_own(&held)
+            || is_own(plane, &held)
         {
             return Some(held);
         }
@@ -264,107 +241,110 @@ impl Plane {
         let headers = &held.packet.headers;
         if headers.ttl <= 1 && held.origin == Origin::Transit {
             let cause = Some(IcmpCause::TtlExpired);
-            self.drop(held, Reason::TtlExpired, cause, now);
+            plane.drop(held, Reason::TtlExpired, cause, now);
             return None;
         }
         let Some(found) = found else {
             let cause = Some(IcmpCause::Prohibited);
-            self.drop(held, Reason::FpfNoMatch, cause, now);
+            plane.drop(held, Reason::FpfNoMatch, cause, now);
             return None;
         };
-        self.enter(edge, held, found, now);
+        self.enter(fpf, plane, held, found, now);
         None
     }
 
     /// Sends a packet on the path of the encapsulation that was found for it, or lets it wait for the path's rate.
-    fn enter(&mut self, edge: &mut Edge, held: Held, found: Match, now: Instant) {
+    fn enter(
+        &mut self,
+        fpf: &mut Option<Forwarder>,
+        plane: &mut Plane,
+        held: Held,
+        found: Match,
+        now: Instant,
+    ) {
         let shaped = match found {
-            Match::Explicit(found) => edge.rules.shape(found).map(|shape| (found, shape)),
+            Match::Explicit(found) => self.rules.shape(found).map(|shape| (found, shape)),
             Match::OfClass(_) => None,
         };
         let Some((found, shape)) = shaped else {
-            return self.pass(edge, held, found, now);
+            return self.pass(fpf, plane, held, found, now);
         };
-        let (row, _) = edge.rules.name(found);
+        let (row, _) = self.rules.name(found);
         let bytes = held.packet.packet.bytes();
-        if let Err(held) = edge.shapers.offer(row, shape, held, bytes, now) {
+        if let Err(held) = self.shapers.offer(row, shape, held, bytes, now) {
             let packet = held.packet.packet;
-            self.fates.discard(packet, Reason::FpfQueueFull);
+            plane.fates.discard(packet, Reason::FpfQueueFull);
         }
     }
 
     /// Sends the packets that have waited for the rates of their paths. Returns when to call again.
-    pub(super) fn release_shaped(&mut self, now: Instant) -> Option<Instant> {
-        let mut edge = self.edge.take()?;
-        while let Some(released) = edge.shapers.next(now) {
+    pub(super) fn release(
+        &mut self,
+        fpf: &mut Option<Forwarder>,
+        plane: &mut Plane,
+        now: Instant,
+    ) -> Option<Instant> {
+        while let Some(released) = self.shapers.next(now) {
             let place = Place::coming(released.packet.ingress);
-            self.leave_queue(&mut edge, released);
-            self.reclaim(place);
+            self.leave_queue(fpf, plane, released);
+            plane.reclaim(place);
         }
-        let due = edge.shapers.due();
-        self.edge = Some(edge);
-        due
+        self.shapers.due()
     }
 
     /// Sends a packet that has waited. It follows the current rules.
-    fn leave_queue(&mut self, edge: &mut Edge, released: Released<Held>) {
+    fn leave_queue(
+        &mut self,
+        fpf: &mut Option<Forwarder>,
+        plane: &mut Plane,
+        released: Released<Held>,
+    ) {
         let Released { row, at, packet } = released;
         let mut held = packet;
         if held.ingress.is_none() {
             let packet = held.packet.packet;
-            self.fates.discard(packet, Reason::Reconfigured); // its port was removed
+            plane.fates.discard(packet, Reason::Reconfigured); // its port was removed
             return;
         }
         held.packet.packet.arrived = at;
         let Classified { packet, headers } = &held.packet;
-        let subject = Subject::new(&self.pool, packet, headers);
-        let found = edge.rules.find(&subject);
-        let found = found.filter(|_| edge.is_at(held.ingress));
-        let is_same = found.is_some_and(|found| edge.rules.name(found).0 == row);
+        let subject = Subject::new(&plane.pool, packet, headers);
+        let found = self.rules.find(&subject);
+        let found = found.filter(|_| self.is_at(held.ingress));
+        let is_same = found.is_some_and(|found| self.rules.name(found).0 == row);
         match found.map(Match::Explicit) {
-            Some(found) if is_same => self.pass(edge, held, found, at),
-            Some(found) => self.enter(edge, held, found, at),
-            None if edge.setup.no_match == NoMatch::Drop && held.packet.headers.is_ip() => {
+            Some(found) if is_same => self.pass(fpf, plane, held, found, at),
+            Some(found) => self.enter(fpf, plane, held, found, at),
+            None if self.setup.no_match == NoMatch::Drop && held.packet.headers.is_ip() => {
                 let cause = Some(IcmpCause::Prohibited);
-                self.drop(held, Reason::FpfNoMatch, cause, at);
+                plane.drop(held, Reason::FpfNoMatch, cause, at);
             }
-            None => self.leave_edge(held, at),
-        }
-    }
-
-    /// Sends a packet by the routes, because its encapsulation was removed while it waited.
-    #[cold]
-    fn leave_edge(&mut self, held: Held, now: Instant) {
-        if held.packet.headers.is_ip() {
-            self.send_on(held, now)
-        } else {
-            _ = self.fates.discard(held.packet.packet, Reason::NotIp)
+            None => leave(fpf, plane, held, at),
         }
     }
 
     /// Sends a packet on the path of the encapsulation that was found for it, unless its profile refuses it.
-    fn pass(&mut self, edge: &mut Edge, held: Held, found: Match, now: Instant) {
+    fn pass(
+        &mut self,
+        fpf: &mut Option<Forwarder>,
+        plane: &mut Plane,
+        held: Held,
+        found: Match,
+        now: Instant,
+    ) {
         let packet = &held.packet.packet;
-        let hash = self.pool.keys.hash(packet, KeyKind::Flow);
-        match edge.hit(found, packet.bytes(), hash, now) {
-            Ok(chosen) => self.fit_and_push(held, chosen, now),
+        let hash = plane.pool.keys.hash(packet, KeyKind::Flow);
+        match self.hit(found, packet.bytes(), hash, now) {
+            Ok(chosen) => match fpf {
+                Some(fpf) => fpf.fit_and_push(plane, held, chosen, now),
+                None => _ = plane.fates.discard(held.packet.packet, Reason::FpfRule),
+            },
             Err(reason) => {
-                self.fates.discard(held.packet.packet, reason);
+                plane.fates.discard(held.packet.packet, reason);
             }
         }
     }
 
-    /// Whether a packet is for this router, so that it gets no header.
-    pub(super) fn is_own(&self, held: &Held) -> bool {
-        let destination = held.packet.headers.destination();
-        let route = self.tables.route_number(destination);
-        let action = self.tables.numbered(route).map(|route| &route.action);
-        let delegated = &self.exceptions.policy().addresses;
-        matches!(action, Some(Action::Local)) || delegated.contains(&destination)
-    }
-}
-
-impl Edge {
     /// Whether packets that arrived through this port may get a header.
     pub(super) fn is_at(&self, ingress: Option<usize>) -> bool {
         ingress.is_some_and(|port| self.ports.get(port) == Some(&true))
@@ -396,15 +376,9 @@ impl Edge {
         self.shapers.drain()
     }
 
-    /// Updates the port numbers after port `gone` has been removed and later ports have moved up.
-    pub(super) fn renumber(&mut self, gone: usize) {
-        let waiting = self.shapers.packets_mut();
-        waiting.for_each(|held| held.renumber(gone));
-    }
-
     /// Replaces the setup. `secret` is the key of the flow hashes. Returns the implicit part, if it was replaced or
     /// removed.
-    fn change(
+    pub(super) fn change(
         &mut self,
         setup: Arc<Setup>,
         secret: (u64, u64),
@@ -444,4 +418,27 @@ impl Edge {
         self.setup = setup;
         gone
     }
+}
+
+/// Sends a packet by the routes, because its encapsulation was removed while it waited.
+#[cold]
+pub(super) fn leave(fpf: &mut Option<Forwarder>, plane: &mut Plane, held: Held, now: Instant) {
+    match fpf {
+        _ if !held.packet.headers.is_ip() => {
+            plane.fates.discard(held.packet.packet, Reason::NotIp);
+        }
+        Some(fpf) => fpf.send_on(plane, held, now),
+        None => plane.send_on(held, now),
+    }
+}
+
+/// Whether a packet is for this router, so that it gets no header.
+fn is_own(plane: &Plane, held: &Held) -> bool {
+    let destination = held.packet.headers.destination();
+    let tables = plane.tables();
+    let action = tables
+        .numbered(tables.route_number(destination))
+        .map(|route| &route.action);
+    let delegated = &plane.exception_policy().addresses;
+    matches!(action, Some(Action::Local)) || delegated.contains(&destination)
 }
