@@ -43,17 +43,9 @@ pub trait Overlay: Any + Send {
         arrival: &Arrival,
     ) -> Option<Packet>;
 
-    /// Takes some of the IP packets of a burst. The others remain, in their order.
+    /// Takes some packets of a burst before they follow the routes. The others remain, in their order. A packet that is
+    /// not IP is a burst of its own.
     fn take_burst(&mut self, plane: &mut Plane, burst: &mut Vec<Held>);
-
-    /// Takes a packet that is not IP, or returns it.
-    fn take_other(
-        &mut self,
-        plane: &mut Plane,
-        ingress: usize,
-        packet: Packet,
-        now: Instant,
-    ) -> Option<Packet>;
 
     /// Takes a received packet that is addressed to this router, or returns it.
     fn deliver(&mut self, plane: &mut Plane, held: Held, now: Instant) -> Option<Held>;
@@ -87,11 +79,6 @@ impl Plane {
         (self.overlay.as_deref()? as &dyn Any).downcast_ref()
     }
 
-    /// Like [`Self::overlay`], to be changed.
-    pub fn overlay_mut<T: Overlay>(&mut self) -> Option<&mut T> {
-        (self.overlay.as_deref_mut()? as &mut dyn Any).downcast_mut()
-    }
-
     /// Changes the overlay, or starts one of this type.
     pub fn change_overlay<T: Overlay + Default, R>(
         &mut self,
@@ -107,15 +94,9 @@ impl Plane {
     }
 
     /// The packet to this router that the overlay has sent last. The overlay takes it, or returns it to
-    /// [`Self::drop_local`].
+    /// [`Self::drop_ip`].
     pub fn take_delivered(&mut self) -> Option<Held> {
         self.delivered.take()
-    }
-
-    /// Whether frames of this type are for the overlay.
-    #[inline(always)]
-    pub(crate) fn is_of_overlay(&self, ethertype: Option<EtherType>) -> bool {
-        ethertype.is_some() && ethertype == self.overlay_ethertype
     }
 
     /// Lends the plane to its overlay; `None` if there is no overlay.
@@ -128,21 +109,6 @@ impl Plane {
         let result = work(&mut *overlay, self);
         self.overlay = Some(overlay);
         Some(result)
-    }
-
-    /// Offers something to the overlay. Returns it if the overlay does not take it.
-    #[inline]
-    pub(crate) fn offer_to_overlay<T>(
-        &mut self,
-        offered: T,
-        work: impl FnOnce(&mut dyn Overlay, &mut Self, T) -> Option<T>,
-    ) -> Option<T> {
-        let Some(mut overlay) = self.overlay.take() else {
-            return Some(offered);
-        };
-        let refused = work(&mut *overlay, self, offered);
-        self.overlay = Some(overlay);
-        refused
     }
 }
 

@@ -11,7 +11,7 @@ use crate::fpf::edge::copies::Copies;
 use crate::fpf::edge::implicit::{self, Decision, Implicit};
 use crate::fpf::edge::setup::Setup;
 use crate::fpf::forwarder::{Forwarder, Stats};
-use crate::fpf::ingress::{self, ActiveEncapsulation, Edge, Replaced};
+use crate::fpf::ingress::{ActiveEncapsulation, Edge, Entering, Replaced};
 use crate::fpf::table::Table;
 use crate::headers::{self, Headers};
 use crate::ip::tables::NeighbourKey;
@@ -19,7 +19,6 @@ use crate::ip::waiting::Held;
 use crate::overlay::Overlay;
 use crate::plane::Plane;
 use crate::plane::step::Arrival;
-use crate::plane::watch::Place;
 
 /// The state of FPF in a plane.
 #[derive(Default)]
@@ -45,14 +44,11 @@ impl Fpf {
         let setup = setup.filter(|setup| setup.concerns_packets());
         plane.change_overlay(|fpf: &mut Self, plane| {
             let Some(setup) = setup else {
-                let mut gone = fpf.edge.take();
-                for held in gone.iter_mut().flat_map(|gone| gone.drain()) {
-                    let place = Place::coming(held.ingress);
-                    ingress::leave(&mut fpf.forwarder, plane, held, now);
-                    plane.reclaim(place);
+                if let Some(mut entering) = fpf.entering(plane) {
+                    entering.leave_all(now);
                 }
                 return Replaced {
-                    _edge: gone,
+                    _edge: fpf.edge.take(),
                     _implicit: None,
                 };
             };
@@ -65,11 +61,6 @@ impl Fpf {
                 _implicit: gone,
             }
         })
-    }
-
-    /// The current FPF table.
-    pub fn table(plane: &Plane) -> Option<&Table> {
-        Some(&plane.overlay::<Self>()?.forwarder.as_ref()?.table)
     }
 
     /// The counters of FPF; zero without a table.
@@ -87,7 +78,7 @@ impl Fpf {
 
     /// Encapsulations that have ended because no packet matched them for their timeout; without implicit ones.
     pub fn expired(plane: &Plane) -> u64 {
-        Self::edge(plane).map_or(0, Edge::expired)
+        Self::edge(plane).map_or(0, |edge| edge.expired)
     }
 
     /// The active classes, in the order of their priority.
@@ -106,33 +97,39 @@ impl Fpf {
     /// classes it returns `empty`.
     pub fn take_copies(plane: &mut Plane, mut empty: Copies, followed: usize) -> Copies {
         empty.clear();
-        match plane.overlay_mut::<Self>().and_then(Self::implicit_mut) {
+        plane.change_overlay(|fpf: &mut Self, _| match fpf.implicit_mut() {
             Some(implicit) => {
                 implicit.set_followed(followed);
                 implicit.take_copies(empty)
             }
             None => empty,
-        }
+        })
     }
 
     /// Applies decisions that the classifier made for the classes of `setup`. If another setup is active, the decisions
     /// are ignored: the next packets of their flows are copied.
     pub fn decide(plane: &mut Plane, setup: &Arc<Setup>, decisions: &[Decision], now: Instant) {
-        let edge = plane
-            .overlay_mut::<Self>()
-            .and_then(|fpf| fpf.edge.as_mut());
-        let Some(edge) = edge.filter(|edge| Arc::ptr_eq(&edge.setup, setup)) else {
-            return;
-        };
-        if let Some(implicit) = &mut edge.implicit {
-            for decision in decisions {
-                implicit.decide(decision, now);
+        plane.change_overlay(|fpf: &mut Self, _| {
+            let edge = fpf.edge.as_mut();
+            let edge = edge.filter(|edge| Arc::ptr_eq(&edge.setup, setup));
+            if let Some(implicit) = edge.and_then(|edge| edge.implicit.as_mut()) {
+                for decision in decisions {
+                    implicit.decide(decision, now);
+                }
             }
-        }
+        });
     }
 
     fn edge(plane: &Plane) -> Option<&Edge> {
         plane.overlay::<Self>()?.edge.as_deref()
+    }
+
+    fn entering<'a>(&'a mut self, plane: &'a mut Plane) -> Option<Entering<'a>> {
+        Some(Entering {
+            edge: self.edge.as_mut()?,
+            fpf: &mut self.forwarder,
+            plane,
+        })
     }
 
     fn implicit_mut(&mut self) -> Option<&mut Implicit> {
@@ -162,7 +159,7 @@ impl Overlay for Fpf {
         let fpf = self.forwarder.as_mut();
         match fpf.and_then(|fpf| Some((fpf.input(ingress, vlan)?, fpf))) {
             Some((input, fpf)) => {
-                fpf.receive(plane, ingress, input, packet, arrival);
+                fpf.on(plane).receive(ingress, input, packet, arrival);
                 None
             }
             None => Some(packet),
@@ -170,41 +167,24 @@ impl Overlay for Fpf {
     }
 
     fn take_burst(&mut self, plane: &mut Plane, burst: &mut Vec<Held>) {
-        if let Some(edge) = &mut self.edge {
-            edge.take_burst(&mut self.forwarder, plane, burst);
-        }
-    }
-
-    fn take_other(
-        &mut self,
-        plane: &mut Plane,
-        ingress: usize,
-        packet: Packet,
-        now: Instant,
-    ) -> Option<Packet> {
-        match &mut self.edge {
-            Some(edge) => edge.take_other(&mut self.forwarder, plane, ingress, packet, now),
-            None => Some(packet),
+        if let Some(mut entering) = self.entering(plane) {
+            entering.take_burst(burst);
         }
     }
 
     fn deliver(&mut self, plane: &mut Plane, held: Held, now: Instant) -> Option<Held> {
         match &mut self.forwarder {
-            Some(fpf) => fpf.deliver(plane, held, now),
+            Some(fpf) => fpf.on(plane).deliver(held, now),
             None => Some(held),
         }
     }
 
     fn step(&mut self, plane: &mut Plane, now: Instant) -> Option<Instant> {
-        let mut next = [None; 3];
-        if let Some(edge) = &mut self.edge {
-            next[0] = edge.release(&mut self.forwarder, plane, now);
-            next[1] = edge.expire(now);
-        }
-        if let Some(fpf) = &mut self.forwarder {
-            next[2] = fpf.expire(plane, now);
-        }
-        next.into_iter().flatten().min()
+        let released = self.entering(plane).and_then(|mut e| e.release(now));
+        let expiry = self.edge.as_mut().and_then(|edge| edge.expire(now));
+        let fpf = self.forwarder.as_mut();
+        let incomplete = fpf.and_then(|fpf| fpf.expire(plane, now));
+        [released, expiry, incomplete].into_iter().flatten().min()
     }
 
     fn bind(&mut self, plane: &Plane, removed: Option<usize>) {

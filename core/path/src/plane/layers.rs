@@ -34,68 +34,52 @@ use crate::plane::{Mode, Plane};
 impl Plane {
     /// Handles a packet that arrived at a routed port.
     pub(super) fn route(&mut self, ingress: usize, mut packet: Packet, arrival: &Arrival) {
-        if arrival.vlan.is_some_and(|tci| tci & 0x0fff != 0) {
-            return self.route_tagged(ingress, packet, arrival);
-        }
-        if self.is_of_overlay(link::ethertype(self.pool.frame(&packet))) {
-            match self.route_by_overlay(ingress, 0, packet, arrival) {
+        let tag = arrival.vlan.map_or(0, |tci| tci & 0x0fff);
+        if let Some(vlan) = self.overlay_vlan(&packet, tag) {
+            match self.receive_by_overlay(ingress, vlan, packet, arrival) {
                 Some(refused) => packet = refused,
                 None => return,
             }
         }
         let link = match link::validate(self.pool.frame(&packet)) {
-            Ok(link) => link,
-            Err(Reason::UnknownVlan) => return self.route_tagged(ingress, packet, arrival),
-            Err(reason) => {
+            Ok(link) if tag == 0 => link,
+            other => {
+                let reason = other.err().unwrap_or(Reason::UnknownVlan);
                 self.fates.discard(packet, reason);
                 return;
             }
         };
-        // Without a tag, the type is the one that was checked above.
-        if link.l3 != ethernet::HEADER_LEN && self.is_of_overlay(Some(link.ethertype)) {
-            match self.route_by_overlay(ingress, 0, packet, arrival) {
-                Some(refused) => packet = refused,
-                None => return,
-            }
-        }
         self.route_ip(ingress, packet, &link, arrival);
     }
 
-    /// Handles a packet in a VLAN: it is a packet of the overlay, or it is dropped.
-    #[cold]
-    fn route_tagged(&mut self, ingress: usize, packet: Packet, arrival: &Arrival) {
-        let vlan = self.overlay_vlan(&packet, arrival.vlan.map_or(0, |tci| tci & 0x0fff));
-        let refused = match vlan {
-            Some(vlan) => self.route_by_overlay(ingress, vlan, packet, arrival),
-            None => Some(packet),
-        };
-        if let Some(packet) = refused {
-            self.fates.discard(packet, Reason::UnknownVlan);
-        }
-    }
-
-    /// The VLAN of a packet of the overlay with one tag: `tag`, if it arrived out of band, or a tag among its bytes.
+    /// The VLAN of a frame of the overlay, or zero; `tag` is the VLAN if it arrived out of band. `None` if this is not a
+    /// frame of the overlay, or if it has two tags.
+    #[inline(always)]
     fn overlay_vlan(&self, packet: &Packet, tag: u16) -> Option<u16> {
+        let ethertype = self.overlay_ethertype?;
         let link = link::peek(self.pool.frame(packet))?;
-        let id = match (tag, link.l3 - ethernet::HEADER_LEN) {
-            (0, vlan::TAG_LEN) => link.vlan,
-            (id, 0) => id,
-            _ => return None, // two tags
+        let vlan = match link.l3 - ethernet::HEADER_LEN {
+            0 => tag,
+            vlan::TAG_LEN if tag == 0 => link.vlan,
+            _ => return None,
         };
-        self.is_of_overlay(Some(link.ethertype)).then_some(id)
+        (link.ethertype == ethertype).then_some(vlan)
     }
 
     #[inline]
-    fn route_by_overlay(
+    fn receive_by_overlay(
         &mut self,
         ingress: usize,
         vlan: u16,
         packet: Packet,
         arrival: &Arrival,
     ) -> Option<Packet> {
-        self.offer_to_overlay(packet, |overlay, plane, packet| {
-            overlay.receive(plane, ingress, vlan, packet, arrival)
-        })
+        let Some(mut overlay) = self.overlay.take() else {
+            return Some(packet);
+        };
+        let refused = overlay.receive(self, ingress, vlan, packet, arrival);
+        self.overlay = Some(overlay);
+        refused
     }
 
     /// Handles a packet whose link layer has been validated, at a routed port.
@@ -152,17 +136,21 @@ impl Plane {
             self.fates.discard(packet, reason); // the kernel sent it, not a neighbour
             return;
         }
-        let packet = if reason == Reason::NotIp && arrival.offload.checksum.is_none() {
-            let refused = self.offer_to_overlay(packet, |overlay, plane, packet| {
-                overlay.take_other(plane, ingress, packet, arrival.at)
+        let mut packet = packet;
+        if reason == Reason::NotIp && arrival.offload.checksum.is_none() && self.overlay.is_some() {
+            let parsed = bridge::parse(&self.pool, packet);
+            self.gathered.push(Held {
+                packet: classify(&mut self.pool, parsed),
+                ingress: Some(ingress),
+                origin: Origin::Transit,
+                by_rule: false,
             });
-            match refused {
-                Some(packet) => packet,
+            self.offer_burst();
+            match self.gathered.pop() {
+                Some(held) => packet = held.packet.packet,
                 None => return,
             }
-        } else {
-            packet
-        };
+        }
         let frame = self.pool.frame(&packet);
         let Some(cause) = self.exceptions.cause(frame, reason, None, arrival.at) else {
             self.fates.discard(packet, reason);
@@ -439,24 +427,19 @@ impl Plane {
         if !may_be_of_tunnel || self.overlay_ethertype.is_none() {
             return self.drop_ip(held, reason, notify, now);
         }
-        if self.overlay.is_none() {
+        let Some(mut overlay) = self.overlay.take() else {
             self.delivered = Some(held); // the overlay is sending it
             return;
-        }
-        let refused = self.offer_to_overlay(held, |overlay, plane, held| {
-            overlay.deliver(plane, held, now)
-        });
+        };
+        let refused = overlay.deliver(self, held, now);
+        self.overlay = Some(overlay);
         if let Some(held) = refused {
-            self.drop_local(held, now);
+            self.drop_ip(held, reason, notify, now);
         }
     }
 
-    /// Drops a packet that is addressed to this router: processes or the control element may get it.
-    pub fn drop_local(&mut self, held: Held, now: Instant) {
-        self.drop_ip(held, Reason::LocalDelivery, None, now);
-    }
-
-    fn drop_ip(&mut self, held: Held, reason: Reason, notify: Option<IcmpCause>, now: Instant) {
+    /// Like [`Self::drop`], for a packet that the overlay does not take.
+    pub fn drop_ip(&mut self, held: Held, reason: Reason, notify: Option<IcmpCause>, now: Instant) {
         let comes_out = reason == Reason::LocalDelivery && self.within_overlay;
         let Held {
             packet: Classified { packet, headers },

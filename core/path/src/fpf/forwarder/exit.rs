@@ -23,7 +23,7 @@ use crate::ip::tables::{NeighbourKey, Tables};
 use crate::ip::waiting::Held;
 use crate::plane::{Mode, Plane, PlanePort};
 
-use super::{Entry, Forwarder};
+use super::{Entry, Forwarder, Forwarding};
 
 impl Forwarder {
     /// Finds the ports of the table's interfaces and the MAC addresses of its neighbours again, because ports, their
@@ -62,12 +62,13 @@ impl Forwarder {
         });
         keys.collect()
     }
+}
 
+impl Forwarding<'_> {
     /// Sends a frame to a neighbour; with an Index if it has an FPF header.
     #[inline]
     pub(super) fn send_to(
-        &self,
-        plane: &mut Plane,
+        &mut self,
         entry: Entry,
         packet: Classified,
         hop: &Hop,
@@ -79,11 +80,11 @@ impl Forwarder {
         } = packet;
         packet.queue = hop.queue;
         if let Some(index) = index {
-            encapsulation::set_index(plane.pool.frame_mut(&packet), index);
+            encapsulation::set_index(self.plane.pool.frame_mut(&packet), index);
         }
-        match self.bindings.exit(hop.interface) {
+        match self.fpf.bindings.exit(hop.interface) {
             Exit::Port { mtu, .. } if packet.len > ethernet::HEADER_LEN as u32 + mtu => {
-                plane.fates.discard(packet, Reason::TooBig);
+                _ = self.plane.fates.discard(packet, Reason::TooBig)
             }
             Exit::Port {
                 port, source, vlan, ..
@@ -91,8 +92,8 @@ impl Forwarder {
                 let destination = match hop.destination {
                     Destination::Mac(mac) => mac,
                     Destination::Address(address) => {
-                        let Some(index) = plane.ports()[port].index else {
-                            plane.fates.discard(packet, Reason::DeviceDown);
+                        let Some(index) = self.plane.ports()[port].index else {
+                            self.plane.fates.discard(packet, Reason::DeviceDown);
                             return;
                         };
                         let held = Held {
@@ -101,7 +102,9 @@ impl Forwarder {
                             origin: Origin::Transit,
                             by_rule: true,
                         };
-                        return plane.send_to_neighbour(held, (index, address), entry.at);
+                        return self
+                            .plane
+                            .send_to_neighbour(held, (index, address), entry.at);
                     }
                 };
                 let rewrites = Rewrites {
@@ -110,25 +113,24 @@ impl Forwarder {
                     ..Rewrites::default()
                 };
                 let exit = egress::Exit::Port(port);
-                plane.depart(packet, &headers, &Departure { rewrites, exit });
+                self.plane
+                    .depart(packet, &headers, &Departure { rewrites, exit });
             }
             Exit::Tunnel { local, remote } => {
-                if !encapsulation::push_gre(&mut plane.pool, &mut packet, local, remote) {
-                    plane.fates.discard(packet, Reason::TruncatedFrame);
+                if !encapsulation::push_gre(&mut self.plane.pool, &mut packet, local, remote) {
+                    self.plane.fates.discard(packet, Reason::TruncatedFrame);
                     return;
                 }
-                let headers = headers::peek(plane.pool.frame(&packet));
+                let headers = headers::peek(self.plane.pool.frame(&packet));
                 let held = Held {
                     packet: Classified { packet, headers },
                     ingress: Some(entry.ingress),
                     origin: Origin::Router,
                     by_rule: false,
                 };
-                plane.send_on(held, entry.at);
+                self.plane.send_on(held, entry.at);
             }
-            Exit::Closed(reason) => {
-                plane.fates.discard(packet, reason);
-            }
+            Exit::Closed(reason) => _ = self.plane.fates.discard(packet, reason),
         }
     }
 }

@@ -23,69 +23,9 @@ use crate::fpf::process::{Processing, Taken, segment};
 use crate::headers::Parsed;
 use crate::plane::Plane;
 
-use super::{Entry, Forwarder};
+use super::{Entry, Forwarder, Forwarding};
 
 impl Forwarder {
-    /// Hands the payload of a packet with an FPF header of `len` bytes to a processor; each packet that the processor
-    /// gives continues with the vector of its leaf, or with the vector of the packet.
-    #[cold]
-    pub(super) fn process(
-        &mut self,
-        plane: &mut Plane,
-        entry: Entry,
-        packet: Packet,
-        processing: &Processing,
-        len: usize,
-    ) {
-        let own = self.own_header(plane, &packet, processing);
-        let room = own.map_or(usize::MAX, |own| {
-            self.payload_room(plane, entry.input, &own)
-        });
-        let number = processing.processor.0 as usize;
-        let Some(running) = self.processors.get_mut(number) else {
-            plane.fates.discard(packet, Reason::FpfRule);
-            return;
-        };
-        let frame = plane.pool.frame(&packet);
-        let processed = running.process(Taken {
-            payload: frame.get(ethernet::HEADER_LEN + len..).unwrap_or(&[]),
-            at: entry.at,
-            from: entry.input.interface(),
-            room,
-        });
-        running.count_given_up(&mut self.stats.created, &mut plane.fates);
-        if let Err(reason) = processed {
-            plane.fates.discard(packet, reason);
-            return;
-        }
-        let given = std::mem::take(&mut running.given);
-        for (n, (leaf, range)) in given.packets.iter().enumerate() {
-            let leaf = processing.leaves.get(*leaf).map(|leaf| Repr::first(*leaf));
-            let payload = &given.bytes[range.clone()];
-            if let Some(header) = leaf.or(own)
-                && let Some(made) = self.made_of(plane, &packet, &header, payload, n > 0)
-            {
-                self.label_switch(plane, entry, made);
-            }
-        }
-        // The given packets contain its bytes.
-        plane.pool.release(packet);
-        if let Some(running) = self.processors.get_mut(number) {
-            running.given = given;
-        }
-    }
-
-    /// The header of a packet that continues with its own vector, if this rule permits that.
-    fn own_header(&self, plane: &Plane, packet: &Packet, processing: &Processing) -> Option<Repr> {
-        let table = &self.table;
-        if !table.goes_on(processing) {
-            return None;
-        }
-        let bytes = plane.pool.frame(packet).get(ethernet::HEADER_LEN..)?;
-        let header = Repr::parse(&View::new_checked(bytes).ok()?).ok()?;
-        forward::onward(&header, table.domain().lid_size())
-    }
-
     /// Lets processors give up packets that have waited for too long. Returns the time of the next timeout.
     pub(in crate::fpf) fn expire(&mut self, plane: &mut Plane, now: Instant) -> Option<Instant> {
         let due = |running: &Running| running.processor.poll_timeout();
@@ -104,11 +44,69 @@ impl Forwarder {
             running.count_given_up(&mut self.stats.created, &mut plane.fates);
         }
     }
+}
+
+impl Forwarding<'_> {
+    /// Hands the payload of a packet with an FPF header of `len` bytes to a processor; each packet that the processor
+    /// gives continues with the vector of its leaf, or with the vector of the packet.
+    #[cold]
+    pub(super) fn process(
+        &mut self,
+        entry: Entry,
+        packet: Packet,
+        processing: &Processing,
+        len: usize,
+    ) {
+        let own = self.own_header(&packet, processing);
+        let room = own.map_or(usize::MAX, |own| self.payload_room(entry.input, &own));
+        let number = processing.processor.0 as usize;
+        let Some(running) = self.fpf.processors.get_mut(number) else {
+            self.plane.fates.discard(packet, Reason::FpfRule);
+            return;
+        };
+        let frame = self.plane.pool.frame(&packet);
+        let processed = running.process(Taken {
+            payload: frame.get(ethernet::HEADER_LEN + len..).unwrap_or(&[]),
+            at: entry.at,
+            from: entry.input.interface(),
+            room,
+        });
+        running.count_given_up(&mut self.fpf.stats.created, &mut self.plane.fates);
+        if let Err(reason) = processed {
+            self.plane.fates.discard(packet, reason);
+            return;
+        }
+        let given = std::mem::take(&mut running.given);
+        for (n, (leaf, range)) in given.packets.iter().enumerate() {
+            let leaf = processing.leaves.get(*leaf).map(|leaf| Repr::first(*leaf));
+            let payload = &given.bytes[range.clone()];
+            if let Some(header) = leaf.or(own)
+                && let Some(made) = self.made_of(&packet, &header, payload, n > 0)
+            {
+                self.label_switch(entry, made);
+            }
+        }
+        // The given packets contain its bytes.
+        self.plane.pool.release(packet);
+        if let Some(running) = self.fpf.processors.get_mut(number) {
+            running.given = given;
+        }
+    }
+
+    /// The header of a packet that continues with its own vector, if this rule permits that.
+    fn own_header(&self, packet: &Packet, processing: &Processing) -> Option<Repr> {
+        let table = &self.fpf.table;
+        if !table.goes_on(processing) {
+            return None;
+        }
+        let bytes = self.plane.pool.frame(packet).get(ethernet::HEADER_LEN..)?;
+        let header = Repr::parse(&View::new_checked(bytes).ok()?).ok()?;
+        forward::onward(&header, table.domain().lid_size())
+    }
 
     /// A packet with the link header of another packet; `None` if it cannot be made, which is counted with its reason.
     fn made_of(
         &mut self,
-        plane: &mut Plane,
         packet: &Packet,
         header: &Repr,
         payload: &[u8],
@@ -116,22 +114,22 @@ impl Forwarder {
     ) -> Option<Packet> {
         let bare = ethernet::HEADER_LEN + payload.len();
         let len = bare + header.encoded_len();
-        if is_created && !self.may_create(plane, len as u64) {
+        if is_created && !self.may_create(len as u64) {
             return None;
         }
-        let Some(mut made) = plane.pool.create(bare, packet.arrived) else {
-            let fits = bare <= plane.pool.frame_bytes_max();
+        let Some(mut made) = self.plane.pool.create(bare, packet.arrived) else {
+            let fits = bare <= self.plane.pool.frame_bytes_max();
             let reason = if fits { Reason::NoCopy } else { Reason::TooBig };
-            plane.fates.count_frame(len as u64, reason);
+            self.plane.fates.count_frame(len as u64, reason);
             return None;
         };
         let mut link = [0; ethernet::HEADER_LEN];
-        link.copy_from_slice(&plane.pool.frame(packet)[..ethernet::HEADER_LEN]);
-        let frame = plane.pool.frame_mut(&made);
+        link.copy_from_slice(&self.plane.pool.frame(packet)[..ethernet::HEADER_LEN]);
+        let frame = self.plane.pool.frame_mut(&made);
         frame[..ethernet::HEADER_LEN].copy_from_slice(&link);
         frame[ethernet::HEADER_LEN..].copy_from_slice(payload);
-        if !encapsulation::replace_fpf(&mut plane.pool, &mut made, 0, header) {
-            plane.fates.discard(made, Reason::TooBig);
+        if !encapsulation::replace_fpf(&mut self.plane.pool, &mut made, 0, header) {
+            self.plane.fates.discard(made, Reason::TooBig);
             return None;
         }
         Some(made)

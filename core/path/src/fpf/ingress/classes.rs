@@ -6,31 +6,28 @@
 use crate::fpf::edge::filter::Subject;
 use crate::fpf::edge::rules::Found;
 use crate::ip::waiting::Held;
-use crate::plane::Plane;
 
-use super::{Edge, Match, is_own};
+use super::{Entering, Match, is_own};
 
-impl Edge {
+impl Entering<'_> {
     /// The class rule for a packet that no encapsulation matches, if the rule that was found is still valid. A packet
     /// whose flow is not decided is copied.
     #[inline]
-    pub(super) fn find_class(
-        &mut self,
-        plane: &Plane,
-        held: &Held,
-        found: Option<Found>,
-    ) -> Option<Match> {
-        if self.implicit.is_none() || !self.is_at(held.ingress) || !held.origin.is_received() {
+    pub(super) fn find_class(&mut self, held: &Held, found: Option<Found>) -> Option<Match> {
+        if self.edge.implicit.is_none()
+            || !self.edge.is_at(held.ingress)
+            || !held.origin.is_received()
+        {
             return None;
         }
-        let implicit = self.implicit.as_mut()?;
+        let implicit = self.edge.implicit.as_mut()?;
         let now = held.packet.packet.arrived;
         let held_by = found.and_then(|found| Some((found, implicit.renew(found, now)?)));
         if held_by.is_none_or(|(_, is_watched)| is_watched) {
             let (packet, headers) = (&held.packet.packet, &held.packet.headers);
-            let subject = Subject::new(&plane.pool, packet, headers);
-            let transport = headers.transport(plane.pool.frame(packet));
-            implicit.copy(&subject, transport, now, || !is_own(plane, held));
+            let subject = Subject::new(&self.plane.pool, packet, headers);
+            let transport = headers.transport(self.plane.pool.frame(packet));
+            implicit.copy(&subject, transport, now, || !is_own(self.plane, held));
         }
         Some(Match::OfClass(held_by?.0))
     }

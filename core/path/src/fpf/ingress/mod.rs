@@ -20,11 +20,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_base::Instant;
-use weir_packet::{KeyKind, Packet, Reason};
+use weir_packet::{KeyKind, Reason};
 use weir_wire::fpf::Repr;
 
-use crate::bridge;
-use crate::classify::{Classified, classify};
+use crate::classify::Classified;
 use crate::fpf::edge::filter::{Filter, Subject};
 use crate::fpf::edge::implicit::Implicit;
 use crate::fpf::edge::rule::Listed;
@@ -61,7 +60,14 @@ pub(super) struct Edge {
     /// Memory for the packets of a burst that get no header; empty between two bursts.
     others: Vec<Held>,
     /// Encapsulations that ended because no packet matched them for their timeout.
-    expired: u64,
+    pub(super) expired: u64,
+}
+
+/// An edge, with the forwarder and the plane that it has while it handles packets.
+pub(super) struct Entering<'a> {
+    pub(super) edge: &'a mut Edge,
+    pub(super) fpf: &'a mut Option<Forwarder>,
+    pub(super) plane: &'a mut Plane,
 }
 
 /// The rule that a packet matches.
@@ -116,11 +122,6 @@ impl Edge {
         })
     }
 
-    /// Encapsulations that have ended because no packet matched them for their timeout; without implicit ones.
-    pub(super) fn expired(&self) -> u64 {
-        self.expired
-    }
-
     /// Finds the edge's ports again, because ports or their numbers have changed. `removed` is the number that a removed
     /// port had.
     pub(super) fn bind(&mut self, plane: &Plane, removed: Option<usize>) {
@@ -151,198 +152,6 @@ impl Edge {
             }
         }
         [self.rules.due(), implicit].into_iter().flatten().min()
-    }
-
-    /// Handles a packet that is not IP: gives it a header, if an encapsulation matches its Ethernet type. Otherwise
-    /// returns it.
-    #[cold]
-    pub(super) fn take_other(
-        &mut self,
-        fpf: &mut Option<Forwarder>,
-        plane: &mut Plane,
-        ingress: usize,
-        packet: Packet,
-        now: Instant,
-    ) -> Option<Packet> {
-        let parsed = bridge::parse(&plane.pool, packet);
-        let held = Held {
-            packet: classify(&mut plane.pool, parsed),
-            ingress: Some(ingress),
-            origin: Origin::Transit,
-            by_rule: false,
-        };
-        let Classified { packet, headers } = &held.packet;
-        let subject = Subject::new(&plane.pool, packet, headers);
-        match self.rules.find(&subject) {
-            Some(found) if self.is_at(Some(ingress)) => {
-                self.enter(fpf, plane, held, Match::Explicit(found), now);
-                None
-            }
-            _ => Some(held.packet.packet),
-        }
-    }
-
-    /// Gives a header to those packets of a burst that match an encapsulation. The others remain.
-    pub(super) fn take_burst(
-        &mut self,
-        fpf: &mut Option<Forwarder>,
-        plane: &mut Plane,
-        burst: &mut Vec<Held>,
-    ) {
-        if !burst.iter().any(|held| self.is_at(held.ingress)) {
-            return; // a burst arrives through one port
-        }
-        let subjects = burst.iter().map(|held| {
-            let Classified { packet, headers } = &held.packet;
-            Subject::new(&plane.pool, packet, headers)
-        });
-        let subjects: Vec<_> = subjects.collect();
-        let mut found = std::mem::take(&mut self.found);
-        let mut of_class = std::mem::take(&mut self.of_class);
-        self.rules.find_all(&subjects, &mut found);
-        if let Some(implicit) = &self.implicit {
-            implicit.find_all(&subjects, &mut of_class);
-        }
-        drop(subjects);
-        let mut of_classes = of_class.drain(..);
-        let mut others = std::mem::take(&mut self.others);
-        for (held, found) in burst.drain(..).zip(found.drain(..)) {
-            let of_class = of_classes.next().flatten();
-            let found = match found {
-                Some(found) => Some(Match::Explicit(found)),
-                None => self.find_class(plane, &held, of_class),
-            };
-            if let Some(held) = self.encapsulate(fpf, plane, held, found) {
-                others.push(held);
-            }
-        }
-        drop(of_classes);
-        (self.found, self.of_class) = (found, of_class); // keeps their memory
-        self.others = std::mem::replace(burst, others);
-    }
-
-    /// Gives a packet the header of the encapsulation that was found for it. Returns it if it follows the routes.
-    fn encapsulate(
-        &mut self,
-        fpf: &mut Option<Forwarder>,
-        plane: &mut Plane,
-        held: Held,
-        found: Option<Match>,
-    ) -> Option<Held> {
-        let is_concerned = found.is_some() || self.setup.no_match == NoMatch::Drop;
-        if !self.is_at(held.ingress)
-            || !is_concerned
-            || !held.origin.is_received()
-            || is_own(plane, &held)
-        {
-            return Some(held);
-        }
-        let now = held.packet.packet.arrived;
-        let headers = &held.packet.headers;
-        if headers.ttl <= 1 && held.origin == Origin::Transit {
-            let cause = Some(IcmpCause::TtlExpired);
-            plane.drop(held, Reason::TtlExpired, cause, now);
-            return None;
-        }
-        let Some(found) = found else {
-            let cause = Some(IcmpCause::Prohibited);
-            plane.drop(held, Reason::FpfNoMatch, cause, now);
-            return None;
-        };
-        self.enter(fpf, plane, held, found, now);
-        None
-    }
-
-    /// Sends a packet on the path of the encapsulation that was found for it, or lets it wait for the path's rate.
-    fn enter(
-        &mut self,
-        fpf: &mut Option<Forwarder>,
-        plane: &mut Plane,
-        held: Held,
-        found: Match,
-        now: Instant,
-    ) {
-        let shaped = match found {
-            Match::Explicit(found) => self.rules.shape(found).map(|shape| (found, shape)),
-            Match::OfClass(_) => None,
-        };
-        let Some((found, shape)) = shaped else {
-            return self.pass(fpf, plane, held, found, now);
-        };
-        let (row, _) = self.rules.name(found);
-        let bytes = held.packet.packet.bytes();
-        if let Err(held) = self.shapers.offer(row, shape, held, bytes, now) {
-            let packet = held.packet.packet;
-            plane.fates.discard(packet, Reason::FpfQueueFull);
-        }
-    }
-
-    /// Sends the packets that have waited for the rates of their paths. Returns when to call again.
-    pub(super) fn release(
-        &mut self,
-        fpf: &mut Option<Forwarder>,
-        plane: &mut Plane,
-        now: Instant,
-    ) -> Option<Instant> {
-        while let Some(released) = self.shapers.next(now) {
-            let place = Place::coming(released.packet.ingress);
-            self.leave_queue(fpf, plane, released);
-            plane.reclaim(place);
-        }
-        self.shapers.due()
-    }
-
-    /// Sends a packet that has waited. It follows the current rules.
-    fn leave_queue(
-        &mut self,
-        fpf: &mut Option<Forwarder>,
-        plane: &mut Plane,
-        released: Released<Held>,
-    ) {
-        let Released { row, at, packet } = released;
-        let mut held = packet;
-        if held.ingress.is_none() {
-            let packet = held.packet.packet;
-            plane.fates.discard(packet, Reason::Reconfigured); // its port was removed
-            return;
-        }
-        held.packet.packet.arrived = at;
-        let Classified { packet, headers } = &held.packet;
-        let subject = Subject::new(&plane.pool, packet, headers);
-        let found = self.rules.find(&subject);
-        let found = found.filter(|_| self.is_at(held.ingress));
-        let is_same = found.is_some_and(|found| self.rules.name(found).0 == row);
-        match found.map(Match::Explicit) {
-            Some(found) if is_same => self.pass(fpf, plane, held, found, at),
-            Some(found) => self.enter(fpf, plane, held, found, at),
-            None if self.setup.no_match == NoMatch::Drop && held.packet.headers.is_ip() => {
-                let cause = Some(IcmpCause::Prohibited);
-                plane.drop(held, Reason::FpfNoMatch, cause, at);
-            }
-            None => leave(fpf, plane, held, at),
-        }
-    }
-
-    /// Sends a packet on the path of the encapsulation that was found for it, unless its profile refuses it.
-    fn pass(
-        &mut self,
-        fpf: &mut Option<Forwarder>,
-        plane: &mut Plane,
-        held: Held,
-        found: Match,
-        now: Instant,
-    ) {
-        let packet = &held.packet.packet;
-        let hash = plane.pool.keys.hash(packet, KeyKind::Flow);
-        match self.hit(found, packet.bytes(), hash, now) {
-            Ok(chosen) => match fpf {
-                Some(fpf) => fpf.fit_and_push(plane, held, chosen, now),
-                None => _ = plane.fates.discard(held.packet.packet, Reason::FpfRule),
-            },
-            Err(reason) => {
-                plane.fates.discard(held.packet.packet, reason);
-            }
-        }
     }
 
     /// Whether packets that arrived through this port may get a header.
@@ -420,25 +229,166 @@ impl Edge {
     }
 }
 
-/// Sends a packet by the routes, because its encapsulation was removed while it waited.
-#[cold]
-pub(super) fn leave(fpf: &mut Option<Forwarder>, plane: &mut Plane, held: Held, now: Instant) {
-    match fpf {
-        _ if !held.packet.headers.is_ip() => {
-            plane.fates.discard(held.packet.packet, Reason::NotIp);
+impl Entering<'_> {
+    /// Gives a header to those packets of a burst that match an encapsulation. The others remain.
+    pub(super) fn take_burst(&mut self, burst: &mut Vec<Held>) {
+        if !burst.iter().any(|held| self.edge.is_at(held.ingress)) {
+            return; // a burst arrives through one port
         }
-        Some(fpf) => fpf.send_on(plane, held, now),
-        None => plane.send_on(held, now),
+        let subjects = burst.iter().map(|held| {
+            let Classified { packet, headers } = &held.packet;
+            Subject::new(&self.plane.pool, packet, headers)
+        });
+        let subjects: Vec<_> = subjects.collect();
+        let mut found = std::mem::take(&mut self.edge.found);
+        let mut of_class = std::mem::take(&mut self.edge.of_class);
+        self.edge.rules.find_all(&subjects, &mut found);
+        if let Some(implicit) = &self.edge.implicit {
+            implicit.find_all(&subjects, &mut of_class);
+        }
+        drop(subjects);
+        let mut of_classes = of_class.drain(..);
+        let mut others = std::mem::take(&mut self.edge.others);
+        for (held, found) in burst.drain(..).zip(found.drain(..)) {
+            let of_class = of_classes.next().flatten();
+            let found = match found {
+                Some(found) => Some(Match::Explicit(found)),
+                None => self.find_class(&held, of_class),
+            };
+            if let Some(held) = self.encapsulate(held, found) {
+                others.push(held);
+            }
+        }
+        drop(of_classes);
+        (self.edge.found, self.edge.of_class) = (found, of_class); // keeps their memory
+        self.edge.others = std::mem::replace(burst, others);
+    }
+
+    /// Gives a packet the header of the encapsulation that was found for it. Returns it if it follows the routes.
+    fn encapsulate(&mut self, held: Held, found: Option<Match>) -> Option<Held> {
+        let is_ip = held.packet.headers.is_ip();
+        let drops_others = self.edge.setup.no_match == NoMatch::Drop && is_ip;
+        let is_concerned = found.is_some() || drops_others;
+        if !self.edge.is_at(held.ingress)
+            || !is_concerned
+            || !held.origin.is_received()
+            || is_own(self.plane, &held)
+        {
+            return Some(held);
+        }
+        let now = held.packet.packet.arrived;
+        let headers = &held.packet.headers;
+        if headers.ttl <= 1 && is_ip && held.origin == Origin::Transit {
+            let cause = Some(IcmpCause::TtlExpired);
+            self.plane.drop(held, Reason::TtlExpired, cause, now);
+            return None;
+        }
+        let Some(found) = found else {
+            let cause = Some(IcmpCause::Prohibited);
+            self.plane.drop(held, Reason::FpfNoMatch, cause, now);
+            return None;
+        };
+        self.enter(held, found, now);
+        None
+    }
+
+    /// Sends a packet on the path of the encapsulation that was found for it, or lets it wait for the path's rate.
+    fn enter(&mut self, held: Held, found: Match, now: Instant) {
+        let shaped = match found {
+            Match::Explicit(found) => self.edge.rules.shape(found).map(|shape| (found, shape)),
+            Match::OfClass(_) => None,
+        };
+        let Some((found, shape)) = shaped else {
+            return self.pass(held, found, now);
+        };
+        let (row, _) = self.edge.rules.name(found);
+        let bytes = held.packet.packet.bytes();
+        if let Err(held) = self.edge.shapers.offer(row, shape, held, bytes, now) {
+            let packet = held.packet.packet;
+            self.plane.fates.discard(packet, Reason::FpfQueueFull);
+        }
+    }
+
+    /// Sends the packets that have waited for the rates of their paths. Returns when to call again.
+    pub(super) fn release(&mut self, now: Instant) -> Option<Instant> {
+        while let Some(released) = self.edge.shapers.next(now) {
+            let place = Place::coming(released.packet.ingress);
+            self.leave_queue(released);
+            self.plane.reclaim(place);
+        }
+        self.edge.shapers.due()
+    }
+
+    /// Sends a packet that has waited. It follows the current rules.
+    fn leave_queue(&mut self, released: Released<Held>) {
+        let Released { row, at, packet } = released;
+        let mut held = packet;
+        if held.ingress.is_none() {
+            let packet = held.packet.packet;
+            self.plane.fates.discard(packet, Reason::Reconfigured); // its port was removed
+            return;
+        }
+        held.packet.packet.arrived = at;
+        let Classified { packet, headers } = &held.packet;
+        let subject = Subject::new(&self.plane.pool, packet, headers);
+        let found = self.edge.rules.find(&subject);
+        let found = found.filter(|_| self.edge.is_at(held.ingress));
+        let is_same = found.is_some_and(|found| self.edge.rules.name(found).0 == row);
+        match found.map(Match::Explicit) {
+            Some(found) if is_same => self.pass(held, found, at),
+            Some(found) => self.enter(held, found, at),
+            None if self.edge.setup.no_match == NoMatch::Drop && held.packet.headers.is_ip() => {
+                let cause = Some(IcmpCause::Prohibited);
+                self.plane.drop(held, Reason::FpfNoMatch, cause, at);
+            }
+            None => self.leave(held, at),
+        }
+    }
+
+    /// Sends a packet on the path of the encapsulation that was found for it, unless its profile refuses it.
+    fn pass(&mut self, held: Held, found: Match, now: Instant) {
+        let packet = &held.packet.packet;
+        let hash = self.plane.pool.keys.hash(packet, KeyKind::Flow);
+        match self.edge.hit(found, packet.bytes(), hash, now) {
+            Ok(chosen) => match self.fpf.as_mut() {
+                Some(fpf) => fpf.on(self.plane).fit_and_push(held, chosen, now),
+                None => {
+                    _ = self
+                        .plane
+                        .fates
+                        .discard(held.packet.packet, Reason::FpfRule)
+                }
+            },
+            Err(reason) => _ = self.plane.fates.discard(held.packet.packet, reason),
+        }
+    }
+
+    /// Sends all waiting packets by the routes.
+    pub(super) fn leave_all(&mut self, now: Instant) {
+        for held in self.edge.drain().collect::<Vec<_>>() {
+            let place = Place::coming(held.ingress);
+            self.leave(held, now);
+            self.plane.reclaim(place);
+        }
+    }
+
+    /// Sends a packet by the routes, because its encapsulation was removed while it waited.
+    #[cold]
+    pub(super) fn leave(&mut self, held: Held, now: Instant) {
+        match self.fpf {
+            _ if !held.packet.headers.is_ip() => {
+                _ = self.plane.fates.discard(held.packet.packet, Reason::NotIp)
+            }
+            Some(fpf) => fpf.on(self.plane).send_on(held, now),
+            None => self.plane.send_on(held, now),
+        }
     }
 }
 
 /// Whether a packet is for this router, so that it gets no header.
 fn is_own(plane: &Plane, held: &Held) -> bool {
-    let destination = held.packet.headers.destination();
-    let tables = plane.tables();
-    let action = tables
-        .numbered(tables.route_number(destination))
-        .map(|route| &route.action);
+    let (destination, tables) = (held.packet.headers.destination(), plane.tables());
+    let route = tables.numbered(tables.route_number(destination));
     let delegated = &plane.exception_policy().addresses;
-    matches!(action, Some(Action::Local)) || delegated.contains(&destination)
+    route.is_some_and(|route| route.action == Action::Local) || delegated.contains(&destination)
 }
