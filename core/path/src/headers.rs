@@ -106,7 +106,7 @@ impl Headers {
 
 /// The headers of any frame, without validation; a malformed packet counts as not IP.
 #[inline(always)]
-pub(crate) fn peek(frame: &[u8]) -> Headers {
+pub fn peek(frame: &[u8]) -> Headers {
     let Some(link) = link::peek(frame) else {
         return not_ip(frame, ethernet::HEADER_LEN);
     };
@@ -120,7 +120,7 @@ pub(crate) fn peek(frame: &[u8]) -> Headers {
 }
 
 /// The headers of the payload of the FPF header at `at`.
-pub(crate) fn peek_behind_fpf(frame: &[u8], at: usize) -> Headers {
+pub fn peek_behind_fpf(frame: &[u8], at: usize) -> Headers {
     let bytes = frame.get(at..).unwrap_or(&[]);
     let len = fpf::View::new_checked(bytes).map_or(0, |view| view.header_len());
     peek_by_version(frame, at + len)
@@ -129,7 +129,7 @@ pub(crate) fn peek_behind_fpf(frame: &[u8], at: usize) -> Headers {
 /// The headers of an FPF payload that starts at `l3`: IPv4 or IPv6 by its version field, also after the segment header
 /// of a packet that was not cut into segments; otherwise not IP.
 #[inline(always)]
-pub(crate) fn peek_by_version(frame: &[u8], l3: usize) -> Headers {
+pub fn peek_by_version(frame: &[u8], l3: usize) -> Headers {
     let packet = frame.get(l3..).unwrap_or(&[]);
     let found = match packet.first().map(|byte| byte >> 4) {
         Some(4) => peek_v4(packet, l3),

@@ -70,6 +70,7 @@ pub mod fpf;
 pub mod headers;
 pub mod ip;
 pub mod link;
+pub mod overlay;
 pub mod plane;
 pub mod round_trips;
 pub mod talkers;

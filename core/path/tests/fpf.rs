@@ -17,7 +17,9 @@ use weir_base::{Bytes, Instant, Rate, Span, Streams};
 use weir_discipline::Spec;
 use weir_packet::{Queue, Reason};
 use weir_path::egress::port::Link;
+use weir_path::egress::rewrite::mark_congestion;
 use weir_path::exception::Cause;
+use weir_path::fpf::Fpf;
 use weir_path::fpf::edge::copies::{COPIES_MAX, Copies};
 use weir_path::fpf::edge::filter::RawFilter;
 use weir_path::fpf::edge::implicit::Decision;
@@ -28,6 +30,7 @@ use weir_path::fpf::edge::setup::{Class as FlowClass, Encapsulation, NoMatch, Se
 use weir_path::fpf::edge::shaper::QueueCounters;
 use weir_path::fpf::process::{Function, Processing};
 use weir_path::fpf::{Builder, Destination, Domain, Hop, Inner, Interface, Rule, Table};
+use weir_path::headers;
 use weir_path::ip::resolution::NeighbourRequest;
 use weir_path::ip::tables::{Action, Address, Interface as Device, Neighbour, NextHop, Tables};
 use weir_path::ip::waiting::PATIENCE;
@@ -179,7 +182,7 @@ fn through(plane: &mut Plane, frame: &[u8]) -> Vec<Vec<u8>> {
 
 fn through_vlan(plane: &mut Plane, frame: &[u8], vlan: Option<u16>) -> Vec<Vec<u8>> {
     let books = |plane: &Plane| {
-        let created = plane.fpf_stats().created.packets;
+        let created = Fpf::stats(plane).created.packets;
         (created, plane.fates().all_ended().packets)
     };
     let before = books(plane);
@@ -209,19 +212,22 @@ fn dropped(plane: &mut Plane, frame: &[u8]) -> Reason {
 fn a_packet_is_forwarded_with_its_index_and_addresses_and_nothing_else_changed() {
     for (leaves_domain, index) in [(true, 1), (false, 0)] {
         let mut plane = plane(1500);
-        plane.set_fpf(table(|hop| {
-            let hop = Hop {
-                leaves_domain,
-                ..hop
-            };
-            vec![(0xa1, Rule::Forward(hop))]
-        }));
+        Fpf::set_table(
+            &mut plane,
+            table(|hop| {
+                let hop = Hop {
+                    leaves_domain,
+                    ..hop
+                };
+                vec![(0xa1, Rule::Forward(hop))]
+            }),
+        );
         let sent = through(&mut plane, &fpf(&[2, 0, 0xa1, 0xb2]));
         let mut expected = fpf(&[2, index, 0xa1, 0xb2]);
         expected[..6].copy_from_slice(&NEXT);
         expected[6..12].copy_from_slice(&mac(WAN));
         assert_eq!(sent, [expected]);
-        assert_eq!(plane.fpf_stats().forwarded.packets, 1);
+        assert_eq!(Fpf::stats(&plane).forwarded.packets, 1);
     }
 }
 
@@ -240,12 +246,15 @@ fn a_neighbour_with_an_ip_address_is_resolved_and_followed() {
     for address in ["10.0.2.7", "2001:db8:2::7"] {
         let address: IpAddr = address.parse().unwrap();
         let mut plane = plane(1500);
-        plane.set_fpf(table(|hop| {
-            let destination = Destination::Address(address);
-            let hop = Hop { destination, ..hop };
-            let inner = Inner::Frame(EtherType(0x88f7), hop);
-            vec![(0xa1, Rule::Forward(hop)), (7, Rule::Decapsulate(inner))]
-        }));
+        Fpf::set_table(
+            &mut plane,
+            table(|hop| {
+                let destination = Destination::Address(address);
+                let hop = Hop { destination, ..hop };
+                let inner = Inner::Frame(EtherType(0x88f7), hop);
+                vec![(0xa1, Rule::Forward(hop)), (7, Rule::Decapsulate(inner))]
+            }),
+        );
         let requests = |plane: &mut Plane| plane.neighbour_requests().collect::<Vec<_>>();
         // Both packets wait, and one request is enough.
         let frames = [fpf(&[2, 0, 0xa1, 0xb2]), fpf(&[1, 0, 7])];
@@ -265,13 +274,13 @@ fn a_neighbour_with_an_ip_address_is_resolved_and_followed() {
             let tables = with_neighbour(plane, address, Some(Neighbour::Reachable(mac)));
             plane.set_tables(tables, Instant::ZERO);
         };
-        let rules = plane.set_fpf(table(|_| Vec::new()));
+        let rules = Fpf::set_table(&mut plane, table(|_| Vec::new()));
         answered(&mut plane, [2, 7, 7, 7, 7, 7]);
         expected[..6].copy_from_slice(&[2, 7, 7, 7, 7, 7]);
         let sent = leave(&mut plane);
         assert_eq!((sent.len(), &sent[0]), (2, &expected));
         assert_eq!(sent[1][..14], [&expected[..12], &[0x88, 0xf7]].concat());
-        plane.set_fpf(rules);
+        Fpf::set_table(&mut plane, rules);
         assert_eq!(through(&mut plane, &frames[0]), [expected.clone()]);
         answered(&mut plane, [2, 8, 8, 8, 8, 8]);
         expected[..6].copy_from_slice(&[2, 8, 8, 8, 8, 8]);
@@ -287,10 +296,13 @@ fn a_neighbour_with_an_ip_address_is_resolved_and_followed() {
 fn packets_to_a_neighbour_that_does_not_answer_are_dropped_without_an_icmp_error() {
     let address = "10.0.2.7".parse().unwrap();
     let mut plane = plane(1500);
-    plane.set_fpf(table(|hop| {
-        let destination = Destination::Address(address);
-        vec![(0xa1, Rule::Forward(Hop { destination, ..hop }))]
-    }));
+    Fpf::set_table(
+        &mut plane,
+        table(|hop| {
+            let destination = Destination::Address(address);
+            vec![(0xa1, Rule::Forward(Hop { destination, ..hop }))]
+        }),
+    );
     let frame = fpf(&[2, 0, 0xa1, 0xb2]);
     for _ in 0..2 {
         plane.receive(LAN, &frame, arrival(&frame, None));
@@ -322,21 +334,21 @@ fn a_packet_does_not_go_back_within_its_domain() {
             leaves_domain,
         };
         builder.rule(None, 0xa1, Rule::Forward(hop)).unwrap();
-        plane.set_fpf(Some(Arc::new(builder.build().unwrap())));
+        Fpf::set_table(&mut plane, Some(Arc::new(builder.build().unwrap())));
         plane
     };
     let frame = fpf(&[2, 0, 0xa1, 0xb2]);
     assert_eq!(dropped(&mut back(false), &frame), Reason::FpfReturn);
     let mut plane = back(true);
     plane.receive(LAN, &frame, arrival(&frame, None));
-    assert_eq!(plane.fpf_stats().forwarded.packets, 1);
+    assert_eq!(Fpf::stats(&plane).forwarded.packets, 1);
     assert_eq!(plane.fates().all_ended().packets, 0);
 }
 
 #[test]
 fn fpf_ipv4_and_ipv6_go_side_by_side() {
     let mut plane = plane(1500);
-    plane.set_fpf(table(|hop| vec![(0xa1, Rule::Forward(hop))]));
+    Fpf::set_table(&mut plane, table(|hop| vec![(0xa1, Rule::Forward(hop))]));
     for (ethertype, packet) in [
         (0x0800, ipv4()),
         (0x86dd, ipv6()),
@@ -347,14 +359,17 @@ fn fpf_ipv4_and_ipv6_go_side_by_side() {
         assert_eq!(sent[0][12..14], ethertype.to_be_bytes());
     }
     // Without a table, the router does not forward an FPF frame.
-    plane.set_fpf(None);
+    Fpf::set_table(&mut plane, None);
     assert_eq!(dropped(&mut plane, &fpf(&[1, 0, 0xa1])), Reason::NotIp);
 }
 
 #[test]
 fn at_the_last_element_the_ip_packet_goes_on_by_its_route() {
     let mut plane = plane(1500);
-    plane.set_fpf(table(|_| vec![(7, Rule::Decapsulate(Inner::Ip))]));
+    Fpf::set_table(
+        &mut plane,
+        table(|_| vec![(7, Rule::Decapsulate(Inner::Ip))]),
+    );
     for (packet, hops_at) in [(ipv4(), 14 + 8), (ipv6(), 14 + 7)] {
         let plain =
             |packet: &[u8]| frame(if packet[0] >> 4 == 4 { 0x0800 } else { 0x86dd }, &[packet]);
@@ -366,16 +381,19 @@ fn at_the_last_element_the_ip_packet_goes_on_by_its_route() {
             assert_eq!(sent, expected);
         }
     }
-    assert_eq!(plane.fpf_stats().decapsulated.packets, 6);
+    assert_eq!(Fpf::stats(&plane).decapsulated.packets, 6);
 }
 
 #[test]
 fn other_payloads_go_to_the_exit_that_the_rule_names() {
     let mut plane = plane(1500);
-    plane.set_fpf(table(|hop| {
-        let inner = Inner::Frame(EtherType(0x88f7), hop);
-        vec![(7, Rule::Decapsulate(inner))]
-    }));
+    Fpf::set_table(
+        &mut plane,
+        table(|hop| {
+            let inner = Inner::Frame(EtherType(0x88f7), hop);
+            vec![(7, Rule::Decapsulate(inner))]
+        }),
+    );
     let sent = through(&mut plane, &frame(0xc000, &[&[1, 0, 7], b"PTP sync"]));
     assert_eq!(sent.len(), 1);
     assert_eq!(sent[0][..12], [NEXT, mac(WAN)].concat());
@@ -405,7 +423,7 @@ fn a_lost_packet_of_a_pair_is_repaired_and_a_new_table_keeps_the_sums() {
         Some(Arc::new(builder.build().unwrap()))
     };
     let mut plane = plane(1500);
-    plane.set_fpf(coded());
+    Fpf::set_table(&mut plane, coded());
     let mut second = ipv4();
     second.extend([0x77; 30]);
     let total = second.len() as u16;
@@ -417,9 +435,9 @@ fn a_lost_packet_of_a_pair_is_repaired_and_a_new_table_keeps_the_sums() {
         assert_eq!(expected.len(), 1);
         let sent = through(&mut plane, &frame(0xc000, &[&[1, 0, 1], &packet]));
         assert_eq!(sent, expected);
-        plane.set_fpf(coded());
+        Fpf::set_table(&mut plane, coded());
     }
-    let stats = plane.fpf_stats();
+    let stats = Fpf::stats(&plane);
     assert_eq!((stats.repaired, stats.created.packets), (2, 2));
     assert_eq!(plane.fates().ended(Reason::FpfRule).packets, 2);
 
@@ -431,8 +449,8 @@ fn a_lost_packet_of_a_pair_is_repaired_and_a_new_table_keeps_the_sums() {
     builder
         .rule(None, 1, Rule::Process(Processing { processor, leaves }))
         .unwrap();
-    plane.set_fpf(Some(Arc::new(builder.build().unwrap())));
-    assert_eq!(plane.fpf_stats().repaired, 0);
+    Fpf::set_table(&mut plane, Some(Arc::new(builder.build().unwrap())));
+    assert_eq!(Fpf::stats(&plane).repaired, 0);
     let parity = frame(0xc000, &[&[1, 0, 1], &[2, 0, 0, 0, 0, 0, 0, 0]]);
     assert_eq!(dropped(&mut plane, &parity), Reason::FpfProcessed);
     let cut = frame(0xc000, &[&[1, 0, 1], &[2, 0]]);
@@ -442,13 +460,16 @@ fn a_lost_packet_of_a_pair_is_repaired_and_a_new_table_keeps_the_sums() {
 #[test]
 fn wrong_input_is_dropped_with_its_reason() {
     let mut plane = plane(100);
-    plane.set_fpf(table(|hop| {
-        vec![
-            (1, Rule::Forward(hop)),
-            (2, Rule::Drop),
-            (3, Rule::Redirect),
-        ]
-    }));
+    Fpf::set_table(
+        &mut plane,
+        table(|hop| {
+            vec![
+                (1, Rule::Forward(hop)),
+                (2, Rule::Drop),
+                (3, Rule::Redirect),
+            ]
+        }),
+    );
     for (header, reason) in [
         (&[1_u8, 2, 1][..], Reason::FpfIndex),
         (&[255, 0, 1], Reason::TruncatedHeader),
@@ -478,7 +499,7 @@ fn wrong_input_is_dropped_with_its_reason() {
 #[test]
 fn a_redirected_packet_goes_to_the_control_element_whole() {
     let mut plane = plane(1500);
-    plane.set_fpf(table(|_| vec![(3, Rule::Redirect)]));
+    Fpf::set_table(&mut plane, table(|_| vec![(3, Rule::Redirect)]));
     let frame = fpf(&[1, 0, 3]);
     assert_eq!(dropped(&mut plane, &frame), Reason::Redirected);
     let exceptions = plane.take_exceptions();
@@ -497,13 +518,16 @@ fn each_leaf_has_a_copy_with_its_own_vector() {
     let rule = |vectors: &[Vec<u8>]| {
         Rule::Multicast(vectors.iter().map(|v| Vector::new(v).unwrap()).collect())
     };
-    plane.set_fpf(table(|hop| {
-        vec![
-            (0xf1, rule(&vectors)),
-            (0xf2, rule(&nested)),
-            (0xa1, Rule::Forward(hop)),
-        ]
-    }));
+    Fpf::set_table(
+        &mut plane,
+        table(|hop| {
+            vec![
+                (0xf1, rule(&vectors)),
+                (0xf2, rule(&nested)),
+                (0xa1, Rule::Forward(hop)),
+            ]
+        }),
+    );
     let sent = through(&mut plane, &fpf(&[2, 1, 9, 0xf1]));
     // The leaf 0xbb has no rule.
     let found: BTreeSet<_> = sent.iter().map(|f| f[14..].to_vec()).collect();
@@ -512,19 +536,22 @@ fn each_leaf_has_a_copy_with_its_own_vector() {
         .into();
     assert_eq!(found, expected);
     assert_eq!(plane.fates().ended(Reason::FpfUnknownLid).packets, 1);
-    assert_eq!(plane.fpf_stats().created.packets, 3);
+    assert_eq!(Fpf::stats(&plane).created.packets, 3);
 }
 
 #[test]
 fn copies_without_a_slot_are_dropped_and_no_slot_leaks() {
     let mut plane = plane(1500);
     let leaves = vec![Vector::new(&[0xa1]).unwrap(); SLOTS + 4];
-    plane.set_fpf(table(|hop| {
-        vec![
-            (0xf1, Rule::Multicast(leaves.into())),
-            (0xa1, Rule::Forward(hop)),
-        ]
-    }));
+    Fpf::set_table(
+        &mut plane,
+        table(|hop| {
+            vec![
+                (0xf1, Rule::Multicast(leaves.into())),
+                (0xa1, Rule::Forward(hop)),
+            ]
+        }),
+    );
     for n in 1..=3 {
         let sent = through(&mut plane, &fpf(&[1, 0, 0xf1]));
         assert_eq!(
@@ -551,7 +578,7 @@ fn frames_of_a_vlan_come_in_and_go_out() {
         leaves_domain: true,
     };
     builder.rule(Some(from), 1, Rule::Forward(hop)).unwrap();
-    plane.set_fpf(Some(Arc::new(builder.build().unwrap())));
+    Fpf::set_table(&mut plane, Some(Arc::new(builder.build().unwrap())));
     let mut expected = fpf(&[1, 1, 1]);
     expected.splice(..12, [NEXT, mac(WAN)].concat());
     expected.splice(12..12, [0x81, 0, 0, 9]);
@@ -588,7 +615,7 @@ fn a_tunnel_is_entered_and_left() {
     };
     builder.rule(None, 1, Rule::Forward(hop)).unwrap();
     builder.rule(Some(tunnel), 1, Rule::Forward(back)).unwrap();
-    plane.set_fpf(Some(Arc::new(builder.build().unwrap())));
+    Fpf::set_table(&mut plane, Some(Arc::new(builder.build().unwrap())));
     let sent = through(&mut plane, &fpf(&[2, 0, 1, 1]));
     assert_eq!(sent.len(), 1);
     assert_eq!(sent[0][..12], [NEXT, mac(WAN)].concat());
@@ -620,15 +647,18 @@ fn a_tunnel_is_entered_and_left() {
 fn three_elements_carry_a_packet_from_c_to_a() {
     let element = |lid, leaves_domain| {
         let mut plane = plane(1500);
-        plane.set_fpf(table(|hop| {
-            vec![(
-                lid,
-                Rule::Forward(Hop {
-                    leaves_domain,
-                    ..hop
-                }),
-            )]
-        }));
+        Fpf::set_table(
+            &mut plane,
+            table(|hop| {
+                vec![(
+                    lid,
+                    Rule::Forward(Hop {
+                        leaves_domain,
+                        ..hop
+                    }),
+                )]
+            }),
+        );
         plane
     };
     let mut elements = [
@@ -646,7 +676,7 @@ fn three_elements_carry_a_packet_from_c_to_a() {
     }
     assert_eq!(trace, [0, 1, 1, 2]);
     let mut edge = plane(1500);
-    edge.set_fpf(table(|_| Vec::new()));
+    Fpf::set_table(&mut edge, table(|_| Vec::new()));
     let sent = through(&mut edge, &frame);
     assert_eq!(sent.len(), 1);
     assert_eq!(sent[0][12..14], [8, 0]);
@@ -656,7 +686,7 @@ fn three_elements_carry_a_packet_from_c_to_a() {
 #[test]
 fn a_table_follows_ports_that_go() {
     let mut plane = plane(1500);
-    plane.set_fpf(table(|hop| vec![(1, Rule::Forward(hop))]));
+    Fpf::set_table(&mut plane, table(|hop| vec![(1, Rule::Forward(hop))]));
     plane.close_port(WAN);
     assert_eq!(dropped(&mut plane, &fpf(&[1, 0, 1])), Reason::NotAPort);
 }
@@ -671,7 +701,7 @@ fn end_of_tunnel(ports: &[&str]) -> Plane {
     let gre = Interface::gre(near, far).unwrap();
     let tunnel = builder.interface(gre.entered_at(ports.collect())).unwrap();
     builder.end(Some(tunnel), Inner::Ip).unwrap();
-    plane.set_fpf(Some(Arc::new(builder.build().unwrap())));
+    Fpf::set_table(&mut plane, Some(Arc::new(builder.build().unwrap())));
     plane
 }
 
@@ -720,7 +750,7 @@ fn fpf_frames_are_taken_at_named_interfaces_only() {
     let mut plane = plane(1500);
     let mut builder = Builder::new(Domain::default());
     builder.interface(Interface::ethernet("wan")).unwrap();
-    plane.set_fpf(Some(Arc::new(builder.build().unwrap())));
+    Fpf::set_table(&mut plane, Some(Arc::new(builder.build().unwrap())));
     assert_eq!(dropped(&mut plane, &fpf(&[0, 0])), Reason::NotIp);
 }
 
@@ -753,10 +783,11 @@ fn to(prefix: &str) -> RawFilter {
 /// A plane whose LIDs 0x0b and 0x0c lead out through `wan`, and whose edge is this.
 fn edge(mtu: u32, setup: Setup) -> Plane {
     let mut plane = plane(mtu);
-    plane.set_fpf(table(|hop| {
-        [0x0b, 0x0c].map(|lid| (lid, Rule::Forward(hop))).to_vec()
-    }));
-    plane.set_fpf_edge(Some(Arc::new(setup)), Instant::ZERO);
+    Fpf::set_table(
+        &mut plane,
+        table(|hop| [0x0b, 0x0c].map(|lid| (lid, Rule::Forward(hop))).to_vec()),
+    );
+    Fpf::set_edge(&mut plane, Some(Arc::new(setup)), Instant::ZERO);
     plane
 }
 
@@ -781,18 +812,18 @@ fn packets_that_match_get_a_header_and_the_others_follow_the_routes() {
     );
     let sent = through(&mut plane, &frame(0x86dd, &[&ipv6()]));
     assert_eq!(sent[0][12..14], [0x86, 0xdd]);
-    let inside = plane.fpf_encapsulations().next().unwrap();
+    let inside = Fpf::encapsulations(&plane).next().unwrap();
     assert_eq!((&inside.name[..], inside.listed.hits.packets), ("video", 1));
-    assert_eq!(plane.fpf_stats().encapsulated.packets, 1);
+    assert_eq!(Fpf::stats(&plane).encapsulated.packets, 1);
 
     // Only the edge gets another vector; counters are kept.
     let other = encapsulation(to("192.0.2.0/24"), Spread::ByFlow, &[(&[0x0c, 0x0a], 1)]);
-    plane.set_fpf_edge(Some(Arc::new(only(other))), Instant::ZERO);
+    Fpf::set_edge(&mut plane, Some(Arc::new(only(other))), Instant::ZERO);
     let sent = through(&mut plane, &frame(0x0800, &[&ipv4()]));
     assert_eq!(sent[0][14..18], [2, 1, 0x0c, 0x0a]);
-    let hits = plane.fpf_encapsulations().next().unwrap().listed.hits;
+    let hits = Fpf::encapsulations(&plane).next().unwrap().listed.hits;
     assert_eq!(hits.packets, 2);
-    plane.set_fpf_edge(None, Instant::ZERO);
+    Fpf::set_edge(&mut plane, None, Instant::ZERO);
     let sent = through(&mut plane, &frame(0x0800, &[&ipv4()]));
     assert_eq!(sent[0][12..14], [8, 0]);
 }
@@ -852,7 +883,7 @@ fn the_edge_leaves_alone_what_is_not_its_own() {
         ports: vec!["wan".to_owned()],
         ..only(all())
     };
-    plane.set_fpf_edge(Some(Arc::new(elsewhere)), Instant::ZERO);
+    Fpf::set_edge(&mut plane, Some(Arc::new(elsewhere)), Instant::ZERO);
     let sent = through(&mut plane, &packet([192, 0, 2, 1], 9));
     assert_eq!(sent[0][12..14], [8, 0]);
 }
@@ -951,10 +982,10 @@ fn a_profile_polices_and_a_timeout_ends() {
         !leave(&mut plane).is_empty()
     });
     assert_eq!(passed.count(), 1514 / (14 + 35));
-    assert_eq!(plane.fpf_encapsulations().count(), 1);
+    assert_eq!(Fpf::encapsulations(&plane).count(), 1);
     plane.step(Instant::ZERO + Span::from_secs(3));
     assert_eq!(
-        (plane.fpf_encapsulations().count(), plane.fpf_expired()),
+        (Fpf::encapsulations(&plane).count(), Fpf::expired(&plane)),
         (0, 1)
     );
 }
@@ -967,11 +998,9 @@ fn a_mark_goes_to_the_packet_behind_the_header() {
     let sum = weir_wire::checksum::internet(&packet[..20]);
     packet[10..12].copy_from_slice(&sum.to_be_bytes());
     let mut bytes = frame(0xc000, &[&[1, 0, 0x0b], &packet]);
-    let fpf = Some(EtherType(0xc000));
-    assert!(!weir_path::egress::rewrite::mark_congestion(
-        &mut bytes, None
-    ));
-    assert!(weir_path::egress::rewrite::mark_congestion(&mut bytes, fpf));
+    let [outer, inner] = [headers::peek(&bytes), headers::peek_behind_fpf(&bytes, 14)];
+    assert!(!mark_congestion(&mut bytes, &outer));
+    assert!(mark_congestion(&mut bytes, &inner));
     assert_eq!(bytes[18], 3);
     assert!(weir_wire::checksum::is_right(&bytes[17..37]));
 }
@@ -1002,13 +1031,13 @@ fn with_classes(
         ..Setup::default()
     });
     let mut plane = edge(1500, Setup::default());
-    plane.set_fpf_edge(Some(Arc::clone(&setup)), Instant::ZERO);
+    Fpf::set_edge(&mut plane, Some(Arc::clone(&setup)), Instant::ZERO);
     (plane, setup)
 }
 
 /// Decides that the flows of all copies are of a class; returns how many copies there were.
 fn decide(plane: &mut Plane, setup: &Arc<Setup>, class: Option<u16>, is_watched: bool) -> usize {
-    let copies = plane.take_copies(Copies::default(), 7);
+    let copies = Fpf::take_copies(plane, Copies::default(), 7);
     let decisions = copies.iter().map(|(copy, _)| Decision {
         key: copy.key,
         hash: copy.hash,
@@ -1016,7 +1045,7 @@ fn decide(plane: &mut Plane, setup: &Arc<Setup>, class: Option<u16>, is_watched:
         is_watched,
     });
     let decisions: Vec<_> = decisions.collect();
-    plane.decide(setup, &decisions, Instant::ZERO);
+    Fpf::decide(plane, setup, &decisions, Instant::ZERO);
     decisions.len()
 }
 
@@ -1048,25 +1077,25 @@ fn the_first_packets_of_a_flow_follow_the_routes_and_the_others_its_class() {
         tcp(4000, b"hello"),
     ] {
         assert!(leaves_with(&mut plane, &one, None));
-        assert!(plane.announce_copies() && !plane.announce_copies());
-        let copies = plane.take_copies(Copies::default(), 7);
+        assert!(plane.announce_overlay() && !plane.announce_overlay());
+        let copies = Fpf::take_copies(&mut plane, Copies::default(), 7);
         let (copy, bytes) = copies.iter().next().unwrap();
         assert!(one.ends_with(bytes) && bytes.starts_with(&4000_u16.to_be_bytes()));
         assert_eq!((copy.key.source_port, copy.at), (4000, Instant::ZERO));
-        assert!(!plane.announce_copies());
+        assert!(!plane.announce_overlay());
 
         assert!(leaves_with(&mut plane, &one, None), "not decided");
         assert_eq!(decide(&mut plane, &setup, Some(0), false), 1);
         assert!(leaves_with(&mut plane, &one, Some(&[2, 1, 0x0b, 0x0a])));
         assert_eq!(decide(&mut plane, &setup, Some(0), false), 0, "decided");
     }
-    let video = plane.fpf_classes().next().unwrap();
+    let video = Fpf::classes(&plane).next().unwrap();
     assert_eq!(
         (&video.name[..], video.flows, video.classified),
         ("video", 3, 3)
     );
     assert_eq!(video.hits.packets, 3);
-    let stats = plane.fpf_class_stats();
+    let stats = Fpf::class_stats(&plane);
     assert_eq!((stats.copied, stats.followed), (6, 7));
 }
 
@@ -1111,7 +1140,7 @@ fn only_what_can_tell_a_class_is_copied_and_only_as_long_as_it_is_wanted() {
     // Copies also end without an answer of the classifier.
     let silent = (0..1000).filter(|_| {
         through(&mut plane, &tcp(4002, b"silent"));
-        !plane.take_copies(Copies::default(), 7).is_empty()
+        !Fpf::take_copies(&mut plane, Copies::default(), 7).is_empty()
     });
     assert_eq!(silent.count(), 128);
 }
@@ -1122,12 +1151,12 @@ fn a_packet_goes_on_when_its_copy_is_lost() {
     for port in 0..COPIES_MAX as u16 + 10 {
         assert!(leaves_with(&mut plane, &tcp(1 + port, b"hello"), None));
     }
-    let stats = plane.fpf_class_stats();
+    let stats = Fpf::class_stats(&plane);
     assert_eq!((stats.copied, stats.lost), (COPIES_MAX as u64, 10));
     assert_eq!(decide(&mut plane, &setup, Some(0), false), COPIES_MAX);
-    let flows = plane.fpf_classes().next().unwrap().flows;
+    let flows = Fpf::classes(&plane).next().unwrap().flows;
     assert_eq!(
-        (flows, plane.fpf_class_stats().ended.refused),
+        (flows, Fpf::class_stats(&plane).ended.refused),
         (100, COPIES_MAX as u64 - 100)
     );
 }
@@ -1149,11 +1178,11 @@ fn an_encapsulation_comes_before_a_class_and_others_stay_when_one_changes() {
         })
     };
     let both = setup(vec![class("voice", &[0x0c])], vec![video()]);
-    plane.set_fpf_edge(Some(Arc::clone(&both)), Instant::ZERO);
+    Fpf::set_edge(&mut plane, Some(Arc::clone(&both)), Instant::ZERO);
     assert!(leaves_with(&mut plane, &udp, Some(&[2, 1, 0x0b, 9])));
     // The flow keeps its rule meanwhile.
     let voice = setup(vec![class("voice", &[0x0b])], Vec::new());
-    plane.set_fpf_edge(Some(Arc::clone(&voice)), Instant::ZERO);
+    Fpf::set_edge(&mut plane, Some(Arc::clone(&voice)), Instant::ZERO);
     assert!(leaves_with(&mut plane, &udp, Some(&[1, 1, 0x0b])));
     // Decisions for classes that are no longer active are ignored.
     let hello = tcp(4000, b"hello");
@@ -1163,10 +1192,10 @@ fn an_encapsulation_comes_before_a_class_and_others_stay_when_one_changes() {
     assert_eq!(decide(&mut plane, &voice, Some(0), false), 1);
     assert!(leaves_with(&mut plane, &hello, Some(&[1, 1, 0x0b])));
     // Without classes nothing is copied.
-    plane.set_fpf_edge(None, Instant::ZERO);
+    Fpf::set_edge(&mut plane, None, Instant::ZERO);
     assert!(leaves_with(&mut plane, &tcp(4003, b"hello"), None));
-    assert!(!plane.announce_copies());
-    assert_eq!(plane.fpf_classes().count(), 0);
+    assert!(!plane.announce_overlay());
+    assert_eq!(Fpf::classes(&plane).count(), 0);
 }
 
 /// An edge with one encapsulation for 192.0.2.0/24, whose packets leave at one in 100 microseconds; at most three wait.
@@ -1198,7 +1227,7 @@ fn a_shaped_path_sends_at_its_rate_and_its_books_balance() {
         (sent.len(), &sent[0][12..17]),
         (1, &[0xc0, 0, 1, 1, 0x0b][..])
     );
-    let in_force = plane.fpf_encapsulations().next().unwrap();
+    let in_force = Fpf::encapsulations(&plane).next().unwrap();
     let QueueCounters {
         received,
         sent,
@@ -1227,7 +1256,7 @@ fn packets_that_wait_for_their_rate_follow_the_rules_as_they_are_then() {
         assert_eq!(leave(&mut plane).len(), 1);
         plane
     };
-    let set = |plane: &mut Plane, setup| plane.set_fpf_edge(setup, Instant::ZERO);
+    let set = |plane: &mut Plane, setup| Fpf::set_edge(plane, setup, Instant::ZERO);
     let ended = |plane: &Plane| plane.fates().all_ended().packets;
     // Another vector.
     let mut plane = waiting();

@@ -10,6 +10,7 @@ use weir_base::{Instant, Streams};
 use weir_discipline::Spec;
 use weir_packet::{Queue, Reason};
 use weir_path::egress::port::Link;
+use weir_path::fpf::Fpf;
 use weir_path::fpf::edge::filter::RawFilter;
 use weir_path::fpf::edge::paths::{Paths, Spread};
 use weir_path::fpf::edge::rule::Rule as Encapsulate;
@@ -82,7 +83,7 @@ fn plane() -> Plane {
         leaves_domain: true,
     };
     builder.rule(None, 0x0b, Rule::Forward(hop)).unwrap();
-    plane.set_fpf(Some(Arc::new(builder.build().unwrap())));
+    Fpf::set_table(&mut plane, Some(Arc::new(builder.build().unwrap())));
     let encapsulations = ["192.0.2.1/32", "2001:db8:7::/48"].into_iter().enumerate();
     let encapsulations = encapsulations.map(|(row, to)| Encapsulation {
         name: to.to_owned(),
@@ -104,7 +105,7 @@ fn plane() -> Plane {
         encapsulations: encapsulations.collect(),
         ..Setup::default()
     };
-    plane.set_fpf_edge(Some(Arc::new(setup)), Instant::ZERO);
+    Fpf::set_edge(&mut plane, Some(Arc::new(setup)), Instant::ZERO);
     plane
 }
 

@@ -51,7 +51,10 @@ pub mod bindings;
 pub mod domain;
 pub mod edge;
 pub mod forward;
+pub mod forwarder;
+pub mod ingress;
 pub mod interface;
+pub mod overlay;
 pub mod process;
 pub mod relay;
 pub mod rule;
@@ -61,5 +64,6 @@ mod table_row;
 
 pub use domain::{Domain, LidSize};
 pub use interface::{Interface, InterfaceId};
+pub use overlay::Fpf;
 pub use rule::{Destination, Hop, Inner, Rule};
 pub use table::{Builder, Table};

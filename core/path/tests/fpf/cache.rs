@@ -58,7 +58,7 @@ fn through_cache(plane: &mut Plane, port: usize, packet: &[u8]) -> Vec<u8> {
 #[test]
 fn an_interest_is_answered_with_the_data_that_another_one_brought() {
     let mut plane = plane(1500);
-    plane.set_fpf(caching(65_536));
+    Fpf::set_table(&mut plane, caching(65_536));
     let behind = |header: &[u8], packet: Vec<u8>| [header, &packet].concat();
     let onward = [2, 2, CACHE, HOP];
     let (interest, data) = (packet(1, None), packet(1, Some(1000)));
@@ -75,7 +75,7 @@ fn an_interest_is_answered_with_the_data_that_another_one_brought() {
     for _ in 0..2 {
         let sent = through_cache(&mut plane, LAN, &interest);
         assert!(sent == behind(&[1, 1, BACK], data.clone()), "an answer");
-        plane.set_fpf(caching(65_536)); // it stays
+        Fpf::set_table(&mut plane, caching(65_536)); // it stays
     }
     let sent = through_cache(&mut plane, LAN, &ipv4());
     assert_eq!(sent, behind(&onward, ipv4()));
@@ -86,12 +86,12 @@ fn an_interest_is_answered_with_the_data_that_another_one_brought() {
         evicted: 0,
         refused: 1,
     };
-    let stats = plane.fpf_stats();
+    let stats = Fpf::stats(&plane);
     assert_eq!((stats.cache, stats.created.packets), (counts, 0));
     assert_eq!(plane.fates().all_ended().packets, 0);
     // Other limits start with an empty cache.
-    plane.set_fpf(caching(70_000));
-    assert_eq!(plane.fpf_stats().cache, Counts::default());
+    Fpf::set_table(&mut plane, caching(70_000));
+    assert_eq!(Fpf::stats(&plane).cache, Counts::default());
     let sent = through_cache(&mut plane, LAN, &interest);
     assert_eq!(sent, behind(&onward, interest));
 }
@@ -100,8 +100,8 @@ fn an_interest_is_answered_with_the_data_that_another_one_brought() {
 fn packets_that_begin_at_a_cache_fit_the_hop_behind_it() {
     let chunks = encapsulation(to("192.0.2.0/24"), Spread::ByFlow, &[(&[CACHE, HOP], 1)]);
     let mut plane = plane(1000);
-    plane.set_fpf(caching(65_536));
-    plane.set_fpf_edge(Some(Arc::new(only(chunks))), Instant::ZERO);
+    Fpf::set_table(&mut plane, caching(65_536));
+    Fpf::set_edge(&mut plane, Some(Arc::new(only(chunks))), Instant::ZERO);
     let chunk = |len: usize| {
         let content = vec![7; len - 48];
         let message = Message {

@@ -3,8 +3,9 @@
 use super::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use weir_path::fpf::Fpf;
+use weir_path::fpf::forwarder::Stats;
 use weir_path::fpf::process::reassemble::{PACKETS_MAX, TIMEOUT};
-use weir_path::plane::fpf::Stats;
 
 /// LIDs: the rule that cuts, the hop through `wan`, the rule that reassembles.
 const CUT: u8 = 0x5e;
@@ -35,7 +36,7 @@ fn processing() -> Option<Arc<Table>> {
 /// A plane with this table, whose `wan` has an MTU.
 fn element(mtu: u32) -> Plane {
     let mut plane = plane(mtu);
-    plane.set_fpf(processing());
+    Fpf::set_table(&mut plane, processing());
     plane
 }
 
@@ -79,9 +80,9 @@ fn long_packets_cross_a_short_link_whole() {
         }
         assert_eq!(out, expected, "{len}");
     }
-    let stats = near.fpf_stats();
+    let stats = Fpf::stats(&near);
     assert_eq!((stats.segmented, stats.created.packets), (2, 2));
-    assert_eq!(far.fpf_stats().reassembled, 2);
+    assert_eq!(Fpf::stats(&far).reassembled, 2);
     assert_eq!(far.fates().ended(Reason::FpfSegment).packets, 2);
     assert_eq!(far.fates().all_ended().packets, 2);
 }
@@ -152,8 +153,8 @@ fn a_packet_that_was_not_cut_can_be_marked_and_a_part_cannot() {
         packet[1] = 2; // ECT(0)
         weir_wire::ipv4::View::new_unchecked(&mut packet[..]).fill_checksum();
         for mut segment in cut(&mut near, &packet, &[]) {
-            let fpf = Some(EtherType(0xc000));
-            let marked = weir_path::egress::rewrite::mark_congestion(&mut segment, fpf);
+            let headers = headers::peek_behind_fpf(&segment, 14);
+            let marked = mark_congestion(&mut segment, &headers);
             assert_eq!(marked, is_ip, "{len}");
             if is_ip {
                 assert_eq!(segment[24], 3);
@@ -200,7 +201,7 @@ fn queues_keep_each_flow_in_order_and_tell_flows_apart() {
 
 /// The counts of a plane: created, incomplete, and all that ended.
 fn books(plane: &Plane) -> [u64; 3] {
-    let Stats { created, .. } = plane.fpf_stats();
+    let Stats { created, .. } = Fpf::stats(plane);
     let fates = plane.fates();
     let incomplete = fates.ended(Reason::FpfIncomplete);
     [created, incomplete, fates.all_ended()].map(|tally| tally.packets)
@@ -223,7 +224,7 @@ fn packets_are_given_up_by_time_and_number_and_when_their_rule_goes() {
     far.receive(LAN, &one_more, arrival);
     assert_eq!(books(&far), [1, 1, held + 2]);
     // Another table with the rule keeps them.
-    far.set_fpf(processing());
+    Fpf::set_table(&mut far, processing());
     let before = Instant::from_nanos(TIMEOUT.as_nanos() - 1);
     assert_eq!(far.step(before), Some(Instant::ZERO + TIMEOUT));
     assert_eq!(books(&far), [1, 1, held + 2]);
@@ -232,7 +233,7 @@ fn packets_are_given_up_by_time_and_number_and_when_their_rule_goes() {
     // A table without the rule, and a router that stops, give them up.
     far = element(1500);
     far.receive(LAN, &one_more, arrival);
-    far.set_fpf(table(|_| Vec::new()));
+    Fpf::set_table(&mut far, table(|_| Vec::new()));
     assert_eq!(books(&far), [1, 1, 2]);
     far = element(1500);
     far.receive(LAN, &one_more, arrival);
@@ -245,7 +246,7 @@ fn at_the_edge_the_mtu_of_a_path_that_cuts_does_not_count() {
     let to_far = |vector: &[u8]| {
         let all = encapsulation(to("192.0.2.0/24"), Spread::ByFlow, &[(vector, 1)]);
         let mut plane = element(1500);
-        plane.set_fpf_edge(Some(Arc::new(only(all))), Instant::ZERO);
+        Fpf::set_edge(&mut plane, Some(Arc::new(only(all))), Instant::ZERO);
         plane
     };
     let packet = frame(0x0800, &[&long(1500)]);
@@ -294,7 +295,7 @@ fn frames_of_another_type_cross_a_short_link_too() {
     };
     let all = encapsulation(raw, Spread::ByFlow, &[(&[CUT, HOP, JOIN], 1)]);
     let mut near = element(1500);
-    near.set_fpf_edge(Some(Arc::new(only(all))), Instant::ZERO);
+    Fpf::set_edge(&mut near, Some(Arc::new(only(all))), Instant::ZERO);
     let (mut builder, hop) = builder();
     let processor = builder.processor("join", Function::Reassemble).unwrap();
     let leaves = [].into();
@@ -303,7 +304,7 @@ fn frames_of_another_type_cross_a_short_link_too() {
     let end = Inner::Frame(EtherType(0x88b5), hop);
     builder.end(None, end).unwrap();
     let mut far = plane(1500);
-    far.set_fpf(Some(Arc::new(builder.build().unwrap())));
+    Fpf::set_table(&mut far, Some(Arc::new(builder.build().unwrap())));
     for len in [1, 1491, 1492, 1500] {
         let payload = vec![0xe1; len];
         let segments = through(&mut near, &frame(0x88b5, &[&payload]));

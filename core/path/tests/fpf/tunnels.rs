@@ -28,7 +28,7 @@ fn end([local, remote]: [&str; 2], ports: &[&str]) -> Plane {
     let mut builder = Builder::new(Domain::default());
     builder.interface(Interface::ethernet("lan")).unwrap();
     builder.interface(tunnel.entered_at(ports)).unwrap();
-    plane.set_fpf(Some(Arc::new(builder.build().unwrap())));
+    Fpf::set_table(&mut plane, Some(Arc::new(builder.build().unwrap())));
     plane
 }
 
@@ -59,9 +59,9 @@ fn good(ends: [&str; 2]) -> Vec<u8> {
 /// Whether a frame that arrives through a port enters the tunnel; the reason if it does not.
 fn enters(plane: &mut Plane, port: usize, frame: &[u8]) -> Result<(), Reason> {
     let counts = |plane: &Plane| Reason::ALL.map(|r| plane.fates().ended(r).packets);
-    let before = (counts(plane), plane.fpf_stats().received.packets);
+    let before = (counts(plane), Fpf::stats(plane).received.packets);
     plane.receive(port, frame, arrival(frame, None));
-    let after = (counts(plane), plane.fpf_stats().received.packets);
+    let after = (counts(plane), Fpf::stats(plane).received.packets);
     plane.step(Instant::ZERO);
     for port in 0..plane.ports().len() {
         plane.flush(port, |burst| Ok::<_, ()>(burst.len())).unwrap();
@@ -182,7 +182,7 @@ fn a_path_leads_into_a_tunnel_only_if_the_tunnel_says_so() {
         plane.receive(LAN, &within, arrival(&within, None));
         leave(&mut plane);
         let refused = plane.fates().ended(Reason::FpfTunnelPort).packets;
-        (plane.fpf_stats().received.packets, refused)
+        (Fpf::stats(&plane).received.packets, refused)
     };
     assert_eq!(received(&["lan", "wan"], false), (1, 1));
     assert_eq!(received(&["lan", "wan"], true), (1, 1));

@@ -7,18 +7,19 @@ use weir_base::{Instant, Rate, Span, Streams};
 use weir_discipline::Spec;
 use weir_packet::Queue;
 use weir_path::egress::port::Link;
+use weir_path::fpf::Fpf;
 use weir_path::fpf::edge::filter::RawFilter;
 use weir_path::fpf::edge::paths::{Paths, Spread};
 use weir_path::fpf::edge::profile::{Profile, Shape};
 use weir_path::fpf::edge::rule::Rule as Encapsulate;
 use weir_path::fpf::edge::setup::{Encapsulation, Setup};
+use weir_path::fpf::forwarder::Stats;
 use weir_path::fpf::process::cache::Limits;
 use weir_path::fpf::process::chunk::Message;
 use weir_path::fpf::process::{Function, Processing};
 use weir_path::fpf::{Builder, Domain, Hop, Inner, Interface, Rule, Table};
 use weir_path::ip::tables::{Action, Address, Interface as Device, Neighbour, NextHop, Tables};
 use weir_path::link::offload::Offload;
-use weir_path::plane::fpf::Stats;
 use weir_path::plane::step::Arrival;
 use weir_path::plane::{Mode, Plane};
 use weir_wire::EtherType;
@@ -158,8 +159,8 @@ impl Router {
         }
         tables.set_route("10.0.2.1/32".parse().unwrap(), Action::Local.into());
         plane.set_tables(Arc::new(tables), Instant::ZERO);
-        plane.set_fpf(Some(Arc::new(rules())));
-        plane.set_fpf_edge(Some(Arc::new(edge())), Instant::ZERO);
+        Fpf::set_table(&mut plane, Some(Arc::new(rules())));
+        Fpf::set_edge(&mut plane, Some(Arc::new(edge())), Instant::ZERO);
         Self {
             plane,
             now: Instant::ZERO,
@@ -179,12 +180,10 @@ impl Router {
         self.plane.receive(LAN, bytes, arrival);
         self.received += 1;
         self.step(Span::from_micros(10));
-        let waiting: u64 = self
-            .plane
-            .fpf_encapsulations()
+        let waiting: u64 = Fpf::encapsulations(&self.plane)
             .map(|e| e.queue.waiting.packets)
             .sum();
-        let created = self.plane.fpf_stats().created.packets;
+        let created = Fpf::stats(&self.plane).created.packets;
         let begun = self.received + created + self.plane.errors().stats().sent();
         let ended = self.sent + self.plane.fates().all_ended().packets;
         assert_eq!(begun, ended + waiting, "after {bytes:02x?}");
@@ -216,7 +215,7 @@ impl Router {
 
     /// The balance of the counters.
     pub(crate) fn stats(&self) -> Stats {
-        self.plane.fpf_stats()
+        Fpf::stats(&self.plane)
     }
 }
 

@@ -8,6 +8,7 @@ use rand::{Rng, RngExt};
 use weir_base::{Instant, Stream, Streams};
 use weir_discipline::Spec;
 use weir_packet::{Queue, Reason};
+use weir_path::fpf::Fpf;
 use weir_path::fpf::forward::{Decision, decide, parse};
 use weir_path::fpf::{Builder, Domain, Hop, Inner, Interface, Rule, Table};
 use weir_path::link::offload::Offload;
@@ -279,7 +280,7 @@ fn fe(
     let mut tables = forwarding::interfaces();
     tables.set_route(ipnet::Ipv6Net::default().into(), forwarding::via(2));
     let mut plane = forwarding::plane_with(Spec::check("fifo", [])?, &Arc::new(tables));
-    plane.set_fpf(Some(Arc::new(builder.build()?)));
+    Fpf::set_table(&mut plane, Some(Arc::new(builder.build()?)));
     Ok(plane)
 }
 

@@ -11,10 +11,11 @@ use weir_lfb::Plan;
 use weir_lfb::fpf::FpfPlan;
 use weir_lfb::port::PortPlan;
 use weir_lfb::redirect::RedirectPlan;
+use weir_path::fpf::Fpf;
+use weir_path::fpf::ingress::Replaced;
 use weir_path::fpf::{Interface, Table};
 use weir_path::ip::tables::Tables;
 use weir_path::plane::Mode;
-use weir_path::plane::edge::Replaced;
 
 use super::classification::{self, Classes, Wake};
 use super::events::Inbox;
@@ -393,11 +394,15 @@ impl Carrier {
 /// Applies FPF, or switches it off. Returns the replaced table and the replaced parts of the edge.
 fn set_fpf(worker: &mut Worker, fpf: &FpfPlan) -> (Option<Arc<Table>>, Replaced) {
     let built = fpf.built();
-    let replaced = worker
-        .plane
-        .set_fpf(built.map(|built| Arc::clone(&built.table)));
+    let replaced = Fpf::set_table(
+        &mut worker.plane,
+        built.map(|built| Arc::clone(&built.table)),
+    );
     let edge = built.map(|built| Arc::clone(&built.edge));
-    (replaced, worker.plane.set_fpf_edge(edge, clock::now()))
+    (
+        replaced,
+        Fpf::set_edge(&mut worker.plane, edge, clock::now()),
+    )
 }
 
 fn interfaces(places: &[Place]) -> impl Iterator<Item = &str> {

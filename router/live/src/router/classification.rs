@@ -23,6 +23,7 @@ use weir_base::Instant;
 use weir_classifier::policy::Policy;
 use weir_classifier::{Classifier, Segment, Settings, Verdict};
 use weir_lfb::fpf::Built;
+use weir_path::fpf::Fpf;
 use weir_path::fpf::edge::copies::Copies;
 use weir_path::fpf::edge::implicit::Decision;
 
@@ -100,15 +101,13 @@ fn turn(
     let this = classification.insert(kept);
     let (empty, followed) = (std::mem::take(&mut this.spare), this.classifier.flows());
     let copies = handle.call(move |worker| {
-        worker
-            .plane
-            .take_copies(empty.unwrap_or_default(), followed)
+        Fpf::take_copies(&mut worker.plane, empty.unwrap_or_default(), followed)
     })?;
     let decisions = this.decide(&copies, &built.policy);
     this.spare = Some(copies);
     for some in decisions.chunks(DECISIONS_MAX) {
         let (some, setup) = (some.to_vec(), Arc::clone(&built.edge));
-        handle.call(move |worker| worker.plane.decide(&setup, &some, clock::now()))?;
+        handle.call(move |worker| Fpf::decide(&mut worker.plane, &setup, &some, clock::now()))?;
     }
     Ok(())
 }

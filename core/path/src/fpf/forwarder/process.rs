@@ -9,9 +9,9 @@
 //! In the counters, the first packet that a processor gives is the packet that it took; other packets count as created,
 //! like copies. A packet that the processor gives up counts as created and as dropped.
 
-use weir_base::{Instant, Tally};
+use weir_base::Instant;
 use weir_packet::key::FlowKey;
-use weir_packet::{Packet, Reason};
+use weir_packet::{Packet, Pool, Reason};
 use weir_wire::ethernet;
 use weir_wire::fpf::{Repr, View};
 
@@ -22,9 +22,31 @@ use crate::fpf::process::running::Running;
 use crate::fpf::process::{Processing, Taken, segment};
 use crate::headers::Parsed;
 use crate::plane::Plane;
-use crate::plane::fpf::Entry;
 
-impl Plane {
+use super::{Entry, Forwarder, Forwarding};
+
+impl Forwarder {
+    /// Lets processors give up packets that have waited for too long. Returns the time of the next timeout.
+    pub(in crate::fpf) fn expire(&mut self, plane: &mut Plane, now: Instant) -> Option<Instant> {
+        let due = |running: &Running| running.processor.poll_timeout();
+        let next = self.processors.iter().filter_map(due).min()?;
+        if next > now {
+            return Some(next);
+        }
+        self.give_up(plane, now);
+        self.processors.iter().filter_map(due).min()
+    }
+
+    /// Gives up the packets that processors hold and that have waited since before `now`.
+    pub(in crate::fpf) fn give_up(&mut self, plane: &mut Plane, now: Instant) {
+        for running in &mut self.processors {
+            running.processor.handle_timeout(now);
+            running.count_given_up(&mut self.stats.created, &mut plane.fates);
+        }
+    }
+}
+
+impl Forwarding<'_> {
     /// Hands the payload of a packet with an FPF header of `len` bytes to a processor; each packet that the processor
     /// gives continues with the vector of its leaf, or with the vector of the packet.
     #[cold]
@@ -38,22 +60,20 @@ impl Plane {
         let own = self.own_header(&packet, processing);
         let room = own.map_or(usize::MAX, |own| self.payload_room(entry.input, &own));
         let number = processing.processor.0 as usize;
-        let fpf = self.fpf.as_deref_mut();
-        let running = fpf.and_then(|fpf| Some((fpf.processors.get_mut(number)?, &mut fpf.stats)));
-        let Some((running, stats)) = running else {
-            self.fates.discard(packet, Reason::FpfRule);
+        let Some(running) = self.fpf.processors.get_mut(number) else {
+            self.plane.fates.discard(packet, Reason::FpfRule);
             return;
         };
-        let frame = self.pool.frame(&packet);
+        let frame = self.plane.pool.frame(&packet);
         let processed = running.process(Taken {
             payload: frame.get(ethernet::HEADER_LEN + len..).unwrap_or(&[]),
             at: entry.at,
             from: entry.input.interface(),
             room,
         });
-        running.count_given_up(&mut stats.created, &mut self.fates);
+        running.count_given_up(&mut self.fpf.stats.created, &mut self.plane.fates);
         if let Err(reason) = processed {
-            self.fates.discard(packet, reason);
+            self.plane.fates.discard(packet, reason);
             return;
         }
         let given = std::mem::take(&mut running.given);
@@ -67,65 +87,21 @@ impl Plane {
             }
         }
         // The given packets contain its bytes.
-        self.pool.release(packet);
-        let fpf = self.fpf.as_mut();
-        if let Some(running) = fpf.and_then(|fpf| fpf.processors.get_mut(number)) {
+        self.plane.pool.release(packet);
+        if let Some(running) = self.fpf.processors.get_mut(number) {
             running.given = given;
         }
     }
 
-    /// Finds the flow key of a packet whose payload, at offset `at` in its frame, may be a segment. The key of a
-    /// segment is the two MAC addresses, and the number of the flow.
-    #[cold]
-    pub(super) fn classify_segment(&mut self, parsed: Parsed, at: usize) -> Classified {
-        let frame = self.pool.frame(&parsed.packet);
-        let flow = segment::flow_of(frame, at);
-        let link = ethernet::View::new_checked(frame);
-        let key = link.map(|link| FlowKey::link(link.source(), link.destination()));
-        let Classified { packet, headers } = classify(&mut self.pool, parsed);
-        if let (Some(source_port), Ok(key)) = (flow, key) {
-            let key = FlowKey { source_port, ..key };
-            self.pool.keys.set(packet.slot, key);
-        }
-        Classified { packet, headers }
-    }
-
     /// The header of a packet that continues with its own vector, if this rule permits that.
     fn own_header(&self, packet: &Packet, processing: &Processing) -> Option<Repr> {
-        let table = &self.fpf.as_ref()?.table;
+        let table = &self.fpf.table;
         if !table.goes_on(processing) {
             return None;
         }
-        let bytes = self.pool.frame(packet).get(ethernet::HEADER_LEN..)?;
+        let bytes = self.plane.pool.frame(packet).get(ethernet::HEADER_LEN..)?;
         let header = Repr::parse(&View::new_checked(bytes).ok()?).ok()?;
         forward::onward(&header, table.domain().lid_size())
-    }
-
-    /// Lets processors give up packets that have waited for too long. Returns the time of the next timeout.
-    #[inline]
-    pub(super) fn expire_processed(&mut self, now: Instant) -> Option<Instant> {
-        let fpf = self.fpf.as_mut()?;
-        let due = |running: &Running| running.processor.poll_timeout();
-        let next = fpf.processors.iter().filter_map(due).min()?;
-        if next > now {
-            return Some(next);
-        }
-        for running in &mut fpf.processors {
-            running.processor.handle_timeout(now);
-            running.count_given_up(&mut fpf.stats.created, &mut self.fates);
-        }
-        fpf.processors.iter().filter_map(due).min()
-    }
-
-    /// Gives up all packets that these processors hold, because the processors are no longer in the table.
-    pub(super) fn end_processors(&mut self, gone: Vec<Running>) {
-        let mut none = Tally::ZERO;
-        let fpf = self.fpf.as_mut();
-        let created = fpf.map_or(&mut none, |fpf| &mut fpf.stats.created);
-        for mut running in gone {
-            running.processor.handle_timeout(Instant::FAR_FUTURE);
-            running.count_given_up(created, &mut self.fates);
-        }
     }
 
     /// A packet with the link header of another packet; `None` if it cannot be made, which is counted with its reason.
@@ -141,21 +117,37 @@ impl Plane {
         if is_created && !self.may_create(len as u64) {
             return None;
         }
-        let Some(mut made) = self.pool.create(bare, packet.arrived) else {
-            let fits = bare <= self.pool.frame_bytes_max();
+        let Some(mut made) = self.plane.pool.create(bare, packet.arrived) else {
+            let fits = bare <= self.plane.pool.frame_bytes_max();
             let reason = if fits { Reason::NoCopy } else { Reason::TooBig };
-            self.fates.count_frame(len as u64, reason);
+            self.plane.fates.count_frame(len as u64, reason);
             return None;
         };
         let mut link = [0; ethernet::HEADER_LEN];
-        link.copy_from_slice(&self.pool.frame(packet)[..ethernet::HEADER_LEN]);
-        let frame = self.pool.frame_mut(&made);
+        link.copy_from_slice(&self.plane.pool.frame(packet)[..ethernet::HEADER_LEN]);
+        let frame = self.plane.pool.frame_mut(&made);
         frame[..ethernet::HEADER_LEN].copy_from_slice(&link);
         frame[ethernet::HEADER_LEN..].copy_from_slice(payload);
-        if !encapsulation::replace_fpf(&mut self.pool, &mut made, 0, header) {
-            self.fates.discard(made, Reason::TooBig);
+        if !encapsulation::replace_fpf(&mut self.plane.pool, &mut made, 0, header) {
+            self.plane.fates.discard(made, Reason::TooBig);
             return None;
         }
         Some(made)
     }
+}
+
+/// Finds the flow key of a packet whose payload, at offset `at` in its frame, may be a segment. The key of a segment is
+/// the two MAC addresses, and the number of the flow.
+#[cold]
+pub(super) fn classify_segment(pool: &mut Pool, parsed: Parsed, at: usize) -> Classified {
+    let frame = pool.frame(&parsed.packet);
+    let flow = segment::flow_of(frame, at);
+    let link = ethernet::View::new_checked(frame);
+    let key = link.map(|link| FlowKey::link(link.source(), link.destination()));
+    let Classified { packet, headers } = classify(pool, parsed);
+    if let (Some(source_port), Ok(key)) = (flow, key) {
+        let key = FlowKey { source_port, ..key };
+        pool.keys.set(packet.slot, key);
+    }
+    Classified { packet, headers }
 }

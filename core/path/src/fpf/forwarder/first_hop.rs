@@ -23,14 +23,14 @@ use crate::fpf::table::Input;
 use crate::ip::icmp_cause::IcmpCause;
 use crate::ip::tables::Action;
 use crate::ip::waiting::Held;
-use crate::plane::Plane;
 
-impl Plane {
+use super::Forwarding;
+
+impl Forwarding<'_> {
     /// Puts the header before a packet, or each header before a copy of it, as far as the first hop permits.
-    pub(super) fn fit_and_push(&mut self, held: Held, chosen: &[Repr], now: Instant) {
+    pub(in crate::fpf) fn fit_and_push(&mut self, held: Held, chosen: &[Repr], now: Instant) {
         let Classified { packet, headers } = &held.packet;
-        let any = self.fpf.as_ref().map(|fpf| fpf.table.any_input());
-        let any = any.unwrap_or_default();
+        let any = self.fpf.table.any_input();
         let mtus = chosen
             .iter()
             .filter_map(|header| self.first_mtu(any, header));
@@ -41,27 +41,28 @@ impl Plane {
         match size::fit(headers, mtu, longest) {
             Fit::Whole => {
                 let most = size::payload_mtu(headers.family, mtu, longest);
-                size::clamp_mss(self.pool.frame_mut(packet), headers, most);
+                size::clamp_mss(self.plane.pool.frame_mut(packet), headers, most);
                 self.push_each(held.packet.packet, held.ingress, chosen, now);
             }
             Fit::Fragments(mtu) => {
                 let mut fragments = Vec::new();
-                let cut = fragment::fragment(&mut self.pool, packet, headers, mtu, &mut |piece| {
-                    fragments.push(piece);
-                });
+                let cut =
+                    fragment::fragment(&mut self.plane.pool, packet, headers, mtu, &mut |piece| {
+                        fragments.push(piece);
+                    });
                 match cut {
                     Ok(()) => {
-                        self.pool.release(held.packet.packet);
+                        self.plane.pool.release(held.packet.packet);
                         for piece in fragments {
                             self.push_each(piece, held.ingress, chosen, now);
                         }
                     }
-                    Err(reason) => _ = self.fates.discard(held.packet.packet, reason),
+                    Err(reason) => _ = self.plane.fates.discard(held.packet.packet, reason),
                 }
             }
             Fit::TooBig { mtu } => {
                 let cause = Some(IcmpCause::TooBig { mtu });
-                self.drop(held, Reason::TooBig, cause, now);
+                self.plane.drop(held, Reason::TooBig, cause, now);
             }
         }
     }
@@ -77,33 +78,35 @@ impl Plane {
     /// The longest packet, FPF header included, that goes to the next hop of a path; `None` if that is not known, or if
     /// the packet is cut for it.
     fn first_mtu(&self, input: Input, header: &Repr) -> Option<u32> {
-        let fpf = self.fpf.as_ref()?;
         let left = header.vector().as_bytes().get(header.index().into()..)?;
-        let lid = fpf.table.domain().lid_size().read(left)?;
-        let hop = match fpf.table.rule(input, lid)? {
+        let lid = self.fpf.table.domain().lid_size().read(left)?;
+        let hop = match self.fpf.table.rule(input, lid)? {
             Rule::Forward(hop) => hop,
             // The payload that the longest leaf permits, plus this header. Such rules never lead back to themselves.
             Rule::Multicast(leaves) => return self.leaves_mtu(input, header, leaves, 0),
             Rule::Process(processing) => {
                 let number = processing.processor.0 as usize;
-                let function = fpf.table.processors().get(number)?.function;
+                let function = self.fpf.table.processors().get(number)?.function;
                 // Its leaf carries answers only: the packets that are measured here continue with their own vector.
                 if let Function::Cache(_) = function {
-                    let next = forward::onward(header, fpf.table.domain().lid_size())?;
+                    let next = forward::onward(header, self.fpf.table.domain().lid_size())?;
                     return self.first_mtu(input, &next);
                 }
                 return self.leaves_mtu(input, header, &processing.leaves, function.growth());
             }
             Rule::Decapsulate(_) | Rule::Redirect | Rule::Drop => return None,
         };
-        match fpf.bindings.exit(hop.interface) {
+        match self.fpf.bindings.exit(hop.interface) {
             Exit::Port { mtu, .. } => Some(mtu),
             Exit::Tunnel { remote, .. } => {
-                let (_, route) = self.tables.route(remote)?;
+                let (_, route) = self.plane.tables().route(remote)?;
                 let Action::Forward(next_hops) = &route.action else {
                     return None;
                 };
-                let mtus = self.tables.mtus(route, next_hops.first()?.interface)?;
+                let mtus = self
+                    .plane
+                    .tables()
+                    .mtus(route, next_hops.first()?.interface)?;
                 let mtu = mtus[usize::from(remote.is_ipv6())];
                 Some(mtu.saturating_sub(encapsulation::gre_len(remote)))
             }
