@@ -9,6 +9,7 @@ pub mod capture;
 pub mod change;
 pub mod class;
 pub mod class_path;
+pub mod column;
 pub mod fault;
 pub mod metric;
 pub mod observe;
