@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use serde::Deserialize;
+use weir_config::ConfigError;
 
-use crate::scenario::{self, Choices, Given, Override, Plan, Reading, ScenarioError, Sweep};
+use crate::scenario::{self, Choices, Given, Override, Plan, Reading, Sweep};
 
 /// The habitat of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
@@ -120,7 +121,7 @@ impl FromStr for Capture {
 
 impl RunOptions {
     /// The points to run.
-    pub(crate) fn plan(&self) -> Result<Plan, ScenarioError> {
+    pub(crate) fn plan(&self) -> Result<Plan, ConfigError> {
         let choices = Choices {
             overrides: &self.overrides,
             sweeps: &self.sweeps,

@@ -3,10 +3,9 @@
 use weir_base::setting::Scalar;
 use weir_discipline::Spec;
 
-use super::ScenarioError;
 use super::key::Key;
-use super::raw::Value;
 use super::reader::Section;
+use weir_config::{ConfigError, Value};
 
 /// A queue discipline, as written and as checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +23,7 @@ impl Discipline {
     pub(super) fn check(
         section: &Section<'_>,
         key: &'static Key,
-    ) -> Result<Option<Self>, ScenarioError> {
+    ) -> Result<Option<Self>, ConfigError> {
         let Some(node) = section.find(key) else {
             return Ok(None);
         };
@@ -47,7 +46,7 @@ impl Discipline {
                 weir_discipline::spec::SpecError::Setting(e) => e.name().to_owned(),
                 _ => "kind".to_owned(),
             };
-            ScenarioError::new(inner.origin_of(&about), format!("`{path}`: {error}"))
+            ConfigError::new(inner.origin_of(&about), format!("`{path}`: {error}"))
         })?;
         Ok(Some(Self {
             kind,

@@ -10,7 +10,7 @@ use weir_discipline::manuals;
 
 use super::key::{Form, Key, SAME, WEIGHT_MAX};
 use super::parameters::*;
-use super::raw::Reading;
+use super::reading::Reading;
 
 /// The schema, for draft 2020-12.
 pub fn schema() -> Value {
