@@ -12,7 +12,7 @@ use super::parameters::{
     CONTROLLER_LOSS, PERIOD,
 };
 use super::reader::Section;
-use weir_config::{ConfigError, Node, Value};
+use weir_config::{ConfigError, Node};
 
 /// A controller, the queues that it controls, and the channel between them.
 #[derive(Clone, Debug, PartialEq)]
@@ -155,14 +155,16 @@ impl Controller {
             counts.push(of_role.iter().map(count).sum());
             queues.extend(of_role);
         }
-        let mut settings: Vec<(&str, &Scalar)> = Vec::new();
+        let mut settings: Vec<(&str, Scalar)> = Vec::new();
         for parameter in manual.parameters {
-            match section.entry(parameter.name).map(|node| &node.value) {
-                None => {}
-                Some(Value::Scalar(scalar)) => settings.push((parameter.name, scalar)),
-                Some(_) => return Err(section.error(parameter.name, "must be a single value")),
+            if let Some(node) = section.entry(parameter.name) {
+                settings.push((
+                    parameter.name,
+                    node.scalar(&section.path_of(parameter.name))?,
+                ));
             }
         }
+        let settings = settings.iter().map(|(name, scalar)| (*name, scalar));
         let spec = Spec::check(&kind, &counts, settings).map_err(|error| {
             let about = match &error {
                 SpecError::Setting(e) => e.name().to_owned(),

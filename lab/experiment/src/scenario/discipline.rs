@@ -35,10 +35,7 @@ impl Discipline {
         let kind = inner.required_word("kind")?;
         let mut settings = Vec::new();
         for (name, node) in node.entries().iter().filter(|(name, _)| name != "kind") {
-            match &node.value {
-                Value::Scalar(scalar) => settings.push((name.clone(), scalar.clone())),
-                _ => return Err(inner.error(name, "must be a single value")),
-            }
+            settings.push((name.clone(), node.scalar(&inner.path_of(name))?));
         }
         let spec = Spec::check(&kind, settings.iter().map(|(n, s)| (n.as_str(), s)));
         let spec = spec.map_err(|error| {

@@ -64,7 +64,8 @@ impl<'a> Section<'a> {
         ConfigError::new(self.origin_of(key), format!("`{path}` {why}"))
     }
 
-    fn path_of(&self, key: &str) -> String {
+    /// The path of `key` in the file, for messages.
+    pub(super) fn path_of(&self, key: &str) -> String {
         match self.path.as_str() {
             "" => key.to_owned(),
             path => format!("{path}.{key}"),
