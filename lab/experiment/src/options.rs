@@ -6,9 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use serde::Deserialize;
+use weir_config::ConfigError;
 
+<<<<<<< HEAD
 use crate::scenario::{self, Choices, Given, Override, Plan, Reading, ScenarioError, Sweep};
 use crate::transports::Transports;
+=======
+use crate::scenario::{self, Choices, Given, Override, Plan, Reading, Sweep};
+>>>>>>> tomlone
 
 /// The habitat of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
@@ -123,7 +128,7 @@ impl FromStr for Capture {
 
 impl RunOptions {
     /// The points to run.
-    pub(crate) fn plan(&self) -> Result<Plan, ScenarioError> {
+    pub(crate) fn plan(&self) -> Result<Plan, ConfigError> {
         let choices = Choices {
             overrides: &self.overrides,
             sweeps: &self.sweeps,

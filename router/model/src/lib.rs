@@ -7,6 +7,7 @@
 pub mod capture;
 pub mod change;
 pub mod class;
+pub mod column;
 pub mod fault;
 pub mod metric;
 pub mod observe;

@@ -17,15 +17,15 @@ use serde_json::{Map, Value};
 use weir_base::statistics::mean;
 
 use super::Options;
+use weir_config::ConfigError;
+
 use super::samples::Samples;
 use crate::cpu::OTHERS;
 use crate::error::Error;
 use crate::measure::goodput_curve;
 use crate::options::{Habitat, RunOptions};
 use crate::results::{OneRun, PointResult};
-use crate::scenario::{
-    self, Choices, Override, Point, Reading, Scenario, ScenarioError, Traffic, TrafficKind,
-};
+use crate::scenario::{self, Choices, Override, Point, Reading, Scenario, Traffic, TrafficKind};
 pub(super) use machine::add_of_machine;
 #[cfg(test)]
 use machine::without_scenario;
@@ -452,7 +452,7 @@ fn points(
     reading: Reading,
     how: &Options,
     on: Habitat,
-) -> Result<Vec<Point>, ScenarioError> {
+) -> Result<Vec<Point>, ConfigError> {
     let set = |path: &str, value: &str| Override {
         path: path.to_owned(),
         value: value.to_owned(),
