@@ -7,13 +7,13 @@ use std::thread::JoinHandle;
 
 use weir_base::{Span, Streams};
 use weir_element::{Completion, Effect, Facts, Limits, Moment, Place};
+use weir_fpf_path::Fpf;
+use weir_fpf_path::ingress::Replaced;
+use weir_fpf_path::{Interface, Table};
 use weir_lfb::Plan;
 use weir_lfb::fpf::FpfPlan;
 use weir_lfb::port::PortPlan;
 use weir_lfb::redirect::RedirectPlan;
-use weir_path::fpf::Fpf;
-use weir_path::fpf::ingress::Replaced;
-use weir_path::fpf::{Interface, Table};
 use weir_path::ip::tables::Tables;
 use weir_path::plane::Mode;
 
