@@ -17,7 +17,7 @@ use crate::edge::copies::Copies;
 use crate::edge::implicit::{self, Decision, Implicit};
 use crate::edge::setup::Setup;
 use crate::forwarder::{Forwarder, Stats};
-use crate::ingress::{ActiveEncapsulation, Edge, Entering, Replaced};
+use crate::ingress::{ActiveEncapsulation, Edge, Entering};
 use crate::payload;
 use crate::table::Table;
 
@@ -39,8 +39,8 @@ impl Fpf {
 
     /// Sets or removes the setup of the edge. Encapsulations that keep their row and filter keep their counters.
     /// Without an FPF table, matching packets are dropped with [`Reason::FpfRule`]. Returns the replaced parts, so that
-    /// another thread can free them.
-    pub fn set_edge(plane: &mut Plane, setup: Option<Arc<Setup>>, now: Instant) -> Replaced {
+    /// another thread can free them: they may be large.
+    pub fn set_edge(plane: &mut Plane, setup: Option<Arc<Setup>>, now: Instant) -> Box<dyn Send> {
         // A router that is not an edge does no lookup.
         let setup = setup.filter(|setup| setup.concerns_packets());
         plane.change_overlay(|fpf: &mut Self, plane| {
@@ -48,19 +48,13 @@ impl Fpf {
                 if let Some(mut entering) = fpf.entering(plane) {
                     entering.leave_all(now);
                 }
-                return Replaced {
-                    _edge: fpf.edge.take(),
-                    _implicit: None,
-                };
+                return Box::new(fpf.edge.take()) as Box<dyn Send>;
             };
             let new = || Box::new(Edge::new(plane, now));
             let edge = fpf.edge.get_or_insert_with(new);
             let gone = edge.change(setup, plane.streams.hash_key("flow-hash"), now);
             edge.bind(plane, None);
-            Replaced {
-                _edge: None,
-                _implicit: gone,
-            }
+            Box::new(gone)
         })
     }
 

@@ -19,16 +19,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "core/path",
         &["core/base", "core/wire", "core/packet", "core/discipline"],
     ),
-    (
-        "fpf/path",
-        &[
-            "core/base",
-            "core/wire",
-            "core/packet",
-            "core/discipline",
-            "core/path",
-        ],
-    ),
+    ("fpf/path", &["core"]),
     ("router/model", &["core/base"]),
     ("router/config", &["core/base", "router/model"]),
     ("router/autorate", &["core/base"]),

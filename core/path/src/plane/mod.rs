@@ -116,8 +116,9 @@ pub struct Plane {
     pub(crate) exceptions: Exceptions,
     pub(crate) overlay: Option<Box<dyn Overlay>>,
     pub(crate) overlay_ethertype: Option<EtherType>,
-    /// A packet to this router that the overlay has sent.
-    pub(crate) delivered: Option<Held>,
+    /// The packet to this router that the overlay has sent last. The overlay takes it, or returns it to
+    /// [`Self::drop_ip`].
+    pub delivered: Option<Held>,
     /// Whether the packet that is being handled came out of the overlay's header; the overlay sets this.
     pub within_overlay: bool,
     /// The source of all random streams.

@@ -9,7 +9,7 @@
 //!
 //! A plane has at most one overlay, and knows nothing else about it. While the overlay works, it has the plane, and the
 //! plane does not have the overlay: a packet to this router that the overlay sends comes back by
-//! [`Plane::take_delivered`].
+//! [`Plane::delivered`].
 
 use std::any::Any;
 
@@ -90,12 +90,6 @@ impl Plane {
         self.overlay_ethertype = overlay.ethertype();
         self.overlay = Some(overlay);
         result
-    }
-
-    /// The packet to this router that the overlay has sent last. The overlay takes it, or returns it to
-    /// [`Self::drop_ip`].
-    pub fn take_delivered(&mut self) -> Option<Held> {
-        self.delivered.take()
     }
 
     /// Lends the plane to its overlay; `None` if there is no overlay.

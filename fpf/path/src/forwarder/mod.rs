@@ -418,7 +418,7 @@ impl Forwarding<'_> {
 
     /// Handles the packet to this router that the last call to the plane has come to.
     fn take_delivered(&mut self, now: Instant) {
-        if let Some(held) = self.plane.take_delivered()
+        if let Some(held) = self.plane.delivered.take()
             && let Some(held) = self.deliver(held, now)
         {
             self.plane.drop_ip(held, Reason::LocalDelivery, None, now);

@@ -79,12 +79,6 @@ enum Match {
     OfClass(Found),
 }
 
-/// Replaced parts of an edge. They may be large, so the forwarding thread does not free them.
-pub struct Replaced {
-    pub(super) _edge: Option<Box<Edge>>,
-    pub(super) _implicit: Option<Box<Implicit>>,
-}
-
 /// An active encapsulation, and its counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActiveEncapsulation {
