@@ -8,12 +8,8 @@ use std::sync::atomic::AtomicBool;
 use serde::Deserialize;
 use weir_config::ConfigError;
 
-<<<<<<< HEAD
-use crate::scenario::{self, Choices, Given, Override, Plan, Reading, ScenarioError, Sweep};
-use crate::transports::Transports;
-=======
 use crate::scenario::{self, Choices, Given, Override, Plan, Reading, Sweep};
->>>>>>> tomlone
+use crate::transports::Transports;
 
 /// The habitat of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]

@@ -35,8 +35,12 @@ impl Plane {
     /// Handles a packet that arrived at a routed port.
     pub(super) fn route(&mut self, ingress: usize, mut packet: Packet, arrival: &Arrival) {
         let tag = arrival.vlan.map_or(0, |tci| tci & 0x0fff);
-        if let Some(vlan) = self.overlay_vlan(&packet, tag) {
-            match self.receive_by_overlay(ingress, vlan, packet, arrival) {
+        if let Some(vlan) = self.overlay_vlan(&packet, tag)
+            && let Some(mut overlay) = self.overlay.take()
+        {
+            let refused = overlay.receive(self, ingress, vlan, packet, arrival);
+            self.overlay = Some(overlay);
+            match refused {
                 Some(refused) => packet = refused,
                 None => return,
             }
@@ -64,22 +68,6 @@ impl Plane {
             _ => return None,
         };
         (link.ethertype == ethertype).then_some(vlan)
-    }
-
-    #[inline]
-    fn receive_by_overlay(
-        &mut self,
-        ingress: usize,
-        vlan: u16,
-        packet: Packet,
-        arrival: &Arrival,
-    ) -> Option<Packet> {
-        let Some(mut overlay) = self.overlay.take() else {
-            return Some(packet);
-        };
-        let refused = overlay.receive(self, ingress, vlan, packet, arrival);
-        self.overlay = Some(overlay);
-        refused
     }
 
     /// Handles a packet whose link layer has been validated, at a routed port.

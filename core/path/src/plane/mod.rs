@@ -9,6 +9,7 @@ pub mod filter;
 mod layers;
 mod local;
 pub mod observe;
+pub mod overlay;
 mod redirect;
 mod round_trips;
 pub mod step;
@@ -31,9 +32,9 @@ use crate::ip::resolution::NeighbourRequest;
 use crate::ip::source_check::Passed;
 use crate::ip::tables::{BURST, Interface, NeighbourKey, SourceCheck, Tables};
 use crate::ip::waiting::{Held, Waiting};
-use crate::overlay::Overlay;
 use crate::plane::deferred::Deferred;
 use crate::plane::observe::{At, Batch, Events, Observers, TooMany};
+use crate::plane::overlay::Overlay;
 use crate::plane::round_trips::Measured;
 use crate::plane::step::Arrival;
 use crate::plane::watch::{Fetched, Frame, PacketRecorder, Place, Sightings, Want, Watched};
@@ -115,8 +116,9 @@ pub struct Plane {
     pub(crate) exceptions: Exceptions,
     pub(crate) overlay: Option<Box<dyn Overlay>>,
     pub(crate) overlay_ethertype: Option<EtherType>,
-    /// A packet to this router that the overlay has sent.
-    pub(crate) delivered: Option<Held>,
+    /// The packet to this router that the overlay has sent last. The overlay takes it, or returns it to
+    /// [`Self::drop_ip`].
+    pub delivered: Option<Held>,
     /// Whether the packet that is being handled came out of the overlay's header; the overlay sets this.
     pub within_overlay: bool,
     /// The source of all random streams.

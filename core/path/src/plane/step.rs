@@ -16,8 +16,8 @@ use weir_packet::{Ecn, Reason, Slot};
 use crate::egress::rewrite;
 use crate::headers;
 use crate::ip::tables::Tables;
+use crate::link;
 use crate::link::offload::Offload;
-use crate::overlay;
 use crate::plane::observe::{At, Refused};
 use crate::plane::watch::{self, Place};
 use crate::plane::{Mode, OUTBOX_MAX, Plane};
@@ -280,7 +280,14 @@ impl Plane {
                 slot.talkers.sent(packet.bytes(), || *keys.key(packet));
                 if packet.ecn == Ecn::Congested {
                     let frame = self.pool.frame_mut(packet);
-                    let headers = overlay::peek(frame, self.overlay.as_deref());
+                    let headers = match (&self.overlay, link::peek(frame)) {
+                        (Some(overlay), Some(link))
+                            if overlay.ethertype() == Some(link.ethertype) =>
+                        {
+                            overlay.peek(frame, link.l3)
+                        }
+                        _ => headers::peek(frame),
+                    };
                     if rewrite::mark_congestion(frame, &headers)
                         && let Some(watch) = &mut self.watch
                     {

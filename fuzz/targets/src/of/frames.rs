@@ -10,7 +10,7 @@ use weir_packet::{Ecn, Pool};
 use weir_path::classify::{Classified, classify};
 use weir_path::egress::fragment::fragment;
 use weir_path::egress::rewrite;
-use weir_path::headers::{Parsed, peek_behind_fpf};
+use weir_path::headers::Parsed;
 use weir_path::ip::error_budget::ErrorBudget;
 use weir_path::ip::icmp_cause::IcmpCause;
 use weir_path::ip::icmp_error::build;
@@ -83,7 +83,7 @@ fn carry(frame: &[u8], mode: Mode) {
     let bytes = pool.frame_mut(&packet);
     rewrite::decrement_hops(bytes, &headers);
     rewrite::write_ecn(bytes, &headers, Ecn::Congested);
-    let inner = peek_behind_fpf(bytes, ethernet::HEADER_LEN);
+    let inner = weir_fpf_path::payload::peek_behind(bytes, ethernet::HEADER_LEN);
     rewrite::mark_congestion(bytes, &inner);
 }
 

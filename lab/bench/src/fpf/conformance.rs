@@ -7,10 +7,10 @@ use std::sync::Arc;
 use rand::{Rng, RngExt};
 use weir_base::{Instant, Stream, Streams};
 use weir_discipline::Spec;
+use weir_fpf_path::Fpf;
+use weir_fpf_path::forward::{Decision, decide, parse};
+use weir_fpf_path::{Builder, Domain, Hop, Inner, Interface, Rule, Table};
 use weir_packet::{Queue, Reason};
-use weir_path::fpf::Fpf;
-use weir_path::fpf::forward::{Decision, decide, parse};
-use weir_path::fpf::{Builder, Domain, Hop, Inner, Interface, Rule, Table};
 use weir_path::link::offload::Offload;
 use weir_path::plane::Plane;
 use weir_path::plane::step::Arrival;
@@ -266,7 +266,7 @@ impl Fuzz {
 
 /// An FE between `lan` and `wan`, with rules made from the hop through `wan`. IPv6 packets follow the default route.
 fn fe(
-    rules: impl FnOnce(&mut Builder, Hop) -> Result<(), weir_path::fpf::table::TableError>,
+    rules: impl FnOnce(&mut Builder, Hop) -> Result<(), weir_fpf_path::table::TableError>,
 ) -> Result<Plane, SetupError> {
     let mut builder = Builder::new(Domain::default());
     builder.interface(Interface::ethernet("lan"))?; // the ingress interface

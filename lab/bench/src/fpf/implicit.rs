@@ -8,10 +8,10 @@
 use std::net::Ipv4Addr;
 use weir_base::Span;
 use weir_classifier::{Classifier, Kind, Segment, Settings, Verdict};
+use weir_fpf_path::Fpf;
+use weir_fpf_path::edge::copies::Copies;
+use weir_fpf_path::edge::implicit::Decision;
 use weir_live::clock;
-use weir_path::fpf::Fpf;
-use weir_path::fpf::edge::copies::Copies;
-use weir_path::fpf::edge::implicit::Decision;
 use weir_path::ip::tables::{BURST, Tables};
 
 use super::throughput::{SetupError, edge_of_a_class};

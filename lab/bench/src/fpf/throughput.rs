@@ -18,16 +18,16 @@ use rand::{Rng, RngExt};
 use weir_base::{Span, Stream, Streams};
 use weir_discipline::Spec;
 use weir_discipline::spec::SpecError;
+use weir_fpf_path::Fpf;
+use weir_fpf_path::edge::copies::Copies;
+use weir_fpf_path::edge::filter::Filter;
+use weir_fpf_path::edge::implicit::Decision;
+use weir_fpf_path::edge::paths::Paths;
+use weir_fpf_path::edge::setup::{Class as FlowClass, Encapsulation, Setup};
+use weir_fpf_path::table::TableError;
+use weir_fpf_path::{Builder, Domain, Hop, Interface, Rule, Table, edge};
 use weir_live::clock;
 use weir_packet::{FlowKey, Queue};
-use weir_path::fpf::Fpf;
-use weir_path::fpf::edge::copies::Copies;
-use weir_path::fpf::edge::filter::Filter;
-use weir_path::fpf::edge::implicit::Decision;
-use weir_path::fpf::edge::paths::Paths;
-use weir_path::fpf::edge::setup::{Class as FlowClass, Encapsulation, Setup};
-use weir_path::fpf::table::TableError;
-use weir_path::fpf::{Builder, Domain, Hop, Interface, Rule, Table, edge};
 use weir_path::ip::tables::{BURST, Tables};
 use weir_path::plane::Plane;
 use weir_wire::fpf::Vector;
@@ -427,7 +427,7 @@ fn frame(kind: Kind, n: usize, len: usize, prefixes: &[Ipv6Net], random: &mut St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_path::fpf::edge::copies::COPIES_MAX;
+    use weir_fpf_path::edge::copies::COPIES_MAX;
 
     #[test]
     fn every_frame_is_carried() {

@@ -14,10 +14,10 @@ use std::path::PathBuf;
 
 use weir_base::Instant;
 use weir_ce::path::{self as network, Encapsulation};
+use weir_fpf_path::edge::paths::Spread;
 use weir_model::operation::CHANGES_MAX;
 use weir_model::{ApplyReport, Change, ChangeRequest, ComponentPath, DeleteRequest};
 use weir_northbound::client::{self, ClientError};
-use weir_path::fpf::edge::paths::Spread;
 use weir_paths::FeId;
 
 use super::build::Site;

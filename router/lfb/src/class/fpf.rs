@@ -1,11 +1,11 @@
 //! Flexible packet forwarding: the domain with its packet counters, and its named sections.
 
+use weir_fpf_path::Fpf;
+use weir_fpf_path::edge::classes;
+use weir_fpf_path::edge::implicit;
+use weir_fpf_path::forwarder::Stats;
+use weir_fpf_path::ingress::ActiveEncapsulation;
 use weir_model::class::{COUNT, Cell, Class, Component, Form, HELD, Layout};
-use weir_path::fpf::Fpf;
-use weir_path::fpf::edge::classes;
-use weir_path::fpf::edge::implicit;
-use weir_path::fpf::forwarder::Stats;
-use weir_path::fpf::ingress::ActiveEncapsulation;
 use weir_path::plane::Plane;
 
 use super::{

@@ -7,13 +7,11 @@ use std::thread::JoinHandle;
 
 use weir_base::{Span, Streams};
 use weir_element::{Completion, Effect, Facts, Limits, Moment, Place};
+use weir_fpf_path::{Fpf, Interface, Table};
 use weir_lfb::Plan;
 use weir_lfb::fpf::FpfPlan;
 use weir_lfb::port::PortPlan;
 use weir_lfb::redirect::RedirectPlan;
-use weir_path::fpf::Fpf;
-use weir_path::fpf::ingress::Replaced;
-use weir_path::fpf::{Interface, Table};
 use weir_path::ip::tables::Tables;
 use weir_path::plane::Mode;
 
@@ -392,17 +390,13 @@ impl Carrier {
 }
 
 /// Applies FPF, or switches it off. Returns the replaced table and the replaced parts of the edge.
-fn set_fpf(worker: &mut Worker, fpf: &FpfPlan) -> (Option<Arc<Table>>, Replaced) {
+fn set_fpf(worker: &mut Worker, fpf: &FpfPlan) -> (Option<Arc<Table>>, Box<dyn Send>) {
     let built = fpf.built();
-    let replaced = Fpf::set_table(
-        &mut worker.plane,
-        built.map(|built| Arc::clone(&built.table)),
-    );
+    let table = built.map(|built| Arc::clone(&built.table));
     let edge = built.map(|built| Arc::clone(&built.edge));
-    (
-        replaced,
-        Fpf::set_edge(&mut worker.plane, edge, clock::now()),
-    )
+    let plane = &mut worker.plane;
+    let replaced = Fpf::set_table(plane, table);
+    (replaced, Fpf::set_edge(plane, edge, clock::now()))
 }
 
 fn interfaces(places: &[Place]) -> impl Iterator<Item = &str> {

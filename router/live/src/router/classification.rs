@@ -22,10 +22,10 @@ use arc_swap::ArcSwapOption;
 use weir_base::Instant;
 use weir_classifier::policy::Policy;
 use weir_classifier::{Classifier, Segment, Settings, Verdict};
+use weir_fpf_path::Fpf;
+use weir_fpf_path::edge::copies::Copies;
+use weir_fpf_path::edge::implicit::Decision;
 use weir_lfb::fpf::Built;
-use weir_path::fpf::Fpf;
-use weir_path::fpf::edge::copies::Copies;
-use weir_path::fpf::edge::implicit::Decision;
 
 use crate::clock;
 use crate::worker::{Handle, NoAnswer};
@@ -172,8 +172,8 @@ mod tests {
     use super::*;
     use weir_classifier::policy::Row;
     use weir_classifier::{Kind, Kinds};
+    use weir_fpf_path::edge::copies::Copy;
     use weir_packet::FlowKey;
-    use weir_path::fpf::edge::copies::Copy;
 
     /// A unit of supplemental enhancement information with `scalability_info` (H.264, annex G).
     const SVC: &[u8] = &[6, 24, 1, 0x12, 0x80];

@@ -1,7 +1,7 @@
 //! Checks the sections of flexible packet forwarding (FPF), and of events.
 
 use weir_base::setting::{did_you_mean, nearest};
-use weir_path::fpf::edge::profile::Shape;
+use weir_fpf_path::edge::profile::Shape;
 use weir_paths::Disjoint;
 
 use super::super::checked::Scenario;
