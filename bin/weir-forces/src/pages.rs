@@ -3,7 +3,7 @@
 use serde_json::Value;
 use weir::pages::configuration::{add_head, add_own_keys, prefix};
 use weir_ce::configuration::CE;
-use weir_ce::tables::TABLES;
+use weir_forces_live::ce::TABLES;
 use weir_northbound::api::CE_ENDPOINTS;
 
 /// The text above the tables of a configuration.

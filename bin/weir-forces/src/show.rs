@@ -2,7 +2,7 @@
 
 use weir::Failure;
 use weir::show::{self, How, Subject, subjects};
-use weir_ce::tables::TABLES;
+use weir_forces_live::ce::TABLES;
 
 /// Arguments of `weir-forces show`.
 #[derive(Debug, clap::Args)]

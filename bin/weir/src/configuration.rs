@@ -162,7 +162,7 @@ pub fn sentences(faults: Vec<Fault>) -> Vec<String> {
 /// The faults in the order of the file, each with its line.
 pub fn located(document: &Document, faults: &[Fault]) -> Vec<String> {
     let mut located: Vec<_> = faults.iter().map(|f| document.locate(f)).collect();
-    located.sort_by_key(|error| error.line);
+    located.sort_by(|a, b| a.origin.cmp(&b.origin));
     let mut sentences: Vec<_> = located.iter().map(ToString::to_string).collect();
     sentences.dedup(); // an unknown section has one fault per key
     sentences
@@ -338,8 +338,8 @@ impl Save {
         let Some(path) = &self.save else {
             return Ok(None);
         };
-        let text = weir_config::edited(&read(path)?, changes);
-        let text = text.map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))?;
+        let text = weir_config::edited(&shown(path), &read(path)?, changes);
+        let text = text.map_err(|error| Failure::Usage(error.to_string()))?;
         plan(&shown(path), &text).map_err(|faults| Failure::Usage(faults.join("\n")))?;
         Ok(Some((path, text)))
     }
@@ -493,7 +493,7 @@ mod tests {
         let text = "mode = \"routed\"\n[port.wan]\nrat = \"1 Mbit\"\n";
         let faults = plan("weir.toml", text).unwrap_err();
         assert!(
-            faults[0].starts_with("weir.toml:3: unknown key `rat`"),
+            faults[0].starts_with("weir.toml:3:1: unknown key `rat`"),
             "{faults:?}"
         );
     }

@@ -16,9 +16,11 @@ use std::thread;
 use std::time::Duration;
 
 use tracing::field::Field;
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt as _;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 use weir_base::setting::{did_you_mean, nearest};
 
 use crate::output::one_line;
@@ -39,12 +41,14 @@ pub fn begin() -> Result<(), String> {
         Ok(_) | Err(std::env::VarError::NotPresent) => "info".to_owned(),
         Err(error) => return Err(format!("{VARIABLE}: {error}; it must be {FORM}")),
     };
-    tracing_subscriber::fmt()
-        .with_env_filter(filter(&words)?)
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(|| Lines)
         .with_ansi(io::stderr().is_terminal())
         .fmt_fields(debug_fn(put).delimited(" "))
-        .log_internal_errors(false) // it would panic if standard error has no reader
+        .log_internal_errors(false); // it would panic if standard error has no reader
+    tracing_subscriber::registry()
+        .with(filter(&words)?)
+        .with(lines)
         .init();
     Ok(())
 }
@@ -138,20 +142,20 @@ impl Write for Lines {
 
 /// Parses a filter. A single word must be a level: the library would interpret `debgu` as the name of a module and log
 /// nothing.
-fn filter(words: &str) -> Result<EnvFilter, String> {
+fn filter(words: &str) -> Result<Targets, String> {
     let wrong = |hint: String| format!("{VARIABLE} is \"{words}\", but must be {FORM}{hint}");
     for directive in words.split(',') {
         let level = directive
             .rsplit_once('=')
             .map_or(directive, |(_, level)| level);
         let level = level.trim().to_lowercase();
-        let is_span = directive.contains('[');
-        if !is_span && !LEVELS.contains(&&level[..]) {
+        if !LEVELS.contains(&&level[..]) {
             let near = nearest(&level, LEVELS.into_iter());
             return Err(wrong(did_you_mean(near)));
         }
     }
-    EnvFilter::try_new(words).map_err(|error| wrong(format!(" ({error})")))
+    let parsed = words.parse();
+    parsed.map_err(|error| wrong(format!(" ({error})")))
 }
 
 #[cfg(test)]

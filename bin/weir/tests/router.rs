@@ -353,7 +353,7 @@ fn a_wrong_configuration_changes_nothing_and_says_why() {
         assert_eq!(refused.status.code(), Some(2));
         let said = String::from_utf8(refused.stderr).unwrap();
         assert!(
-            said.contains(":4: unknown key `limits`; did you mean `limit`?"),
+            said.contains(":4:31: unknown key `limits`; did you mean `limit`?"),
             "{said}"
         );
     }

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_packet::key::Family;
 use weir_packet::{Ecn, Packet};
 use weir_wire::ipv6_extension::{Chain, is_extension};
-use weir_wire::{EtherType, ethernet, fpf, fpf_segment, ipv4, ipv6};
+use weir_wire::{EtherType, ethernet, ipv4, ipv6};
 
 use crate::link;
 
@@ -106,7 +106,7 @@ impl Headers {
 
 /// The headers of any frame, without validation; a malformed packet counts as not IP.
 #[inline(always)]
-pub(crate) fn peek(frame: &[u8]) -> Headers {
+pub fn peek(frame: &[u8]) -> Headers {
     let Some(link) = link::peek(frame) else {
         return not_ip(frame, ethernet::HEADER_LEN);
     };
@@ -119,44 +119,9 @@ pub(crate) fn peek(frame: &[u8]) -> Headers {
     found.unwrap_or_else(|| not_ip(frame, link.l3))
 }
 
-/// The headers of the payload of the FPF header at `at`.
-pub(crate) fn peek_behind_fpf(frame: &[u8], at: usize) -> Headers {
-    let bytes = frame.get(at..).unwrap_or(&[]);
-    let len = fpf::View::new_checked(bytes).map_or(0, |view| view.header_len());
-    peek_by_version(frame, at + len)
-}
-
-/// The headers of an FPF payload that starts at `l3`: IPv4 or IPv6 by its version field, also after the segment header
-/// of a packet that was not cut into segments; otherwise not IP.
+/// The headers of an IPv4 packet that starts at `l3` of its frame.
 #[inline(always)]
-pub(crate) fn peek_by_version(frame: &[u8], l3: usize) -> Headers {
-    let packet = frame.get(l3..).unwrap_or(&[]);
-    let found = match packet.first().map(|byte| byte >> 4) {
-        Some(4) => peek_v4(packet, l3),
-        Some(6) => peek_v6(packet, l3),
-        _ => peek_uncut(frame, l3),
-    };
-    found.unwrap_or_else(|| not_ip(frame, l3))
-}
-
-/// The headers of a whole IP packet after a segment header.
-#[cold]
-fn peek_uncut(frame: &[u8], l3: usize) -> Option<Headers> {
-    let view = fpf_segment::View::new_checked(frame.get(l3..)?).ok()?;
-    let fpf_segment::Repr::Whole(len) = fpf_segment::Repr::parse(&view).ok()? else {
-        return None;
-    };
-    let l3 = l3 + fpf_segment::WHOLE_LEN;
-    let packet = frame.get(l3..l3 + usize::from(len))?;
-    match packet.first()? >> 4 {
-        4 => peek_v4(packet, l3),
-        6 => peek_v6(packet, l3),
-        _ => None,
-    }
-}
-
-#[inline(always)]
-fn peek_v4(packet: &[u8], l3: usize) -> Option<Headers> {
+pub fn peek_v4(packet: &[u8], l3: usize) -> Option<Headers> {
     let fixed = packet.first_chunk::<{ ipv4::HEADER_LEN_MIN }>()?;
     let view = ipv4::View::new_unchecked(fixed);
     let header_len = view.header_len();
@@ -171,8 +136,9 @@ fn peek_v4(packet: &[u8], l3: usize) -> Option<Headers> {
     Some(from_v4(fixed, l3, total_len))
 }
 
+/// The headers of an IPv6 packet that starts at `l3` of its frame.
 #[inline(always)]
-fn peek_v6(packet: &[u8], l3: usize) -> Option<Headers> {
+pub fn peek_v6(packet: &[u8], l3: usize) -> Option<Headers> {
     let fixed = packet.first_chunk::<{ ipv6::HEADER_LEN }>()?;
     let view = ipv6::View::new_unchecked(fixed);
     if view.version() != 6 {
@@ -183,7 +149,7 @@ fn peek_v6(packet: &[u8], l3: usize) -> Option<Headers> {
 }
 
 /// The headers of a frame that is not IP.
-fn not_ip(frame: &[u8], l3: usize) -> Headers {
+pub fn not_ip(frame: &[u8], l3: usize) -> Headers {
     let l3 = l3.min(frame.len());
     Headers {
         l3: l3 as u16,

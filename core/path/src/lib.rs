@@ -1,9 +1,9 @@
 //! The path of a packet through the router, as one-way stages.
 //!
-//! Read in this order to follow a packet: [`link`], [`ip`], [`fpf`] or [`bridge`], [`classify`], [`egress`]. [`plane`]
-//! owns the state and joins the stages; each stage hands [`headers`] to the next. [`exception`] holds the packets that
-//! go to a control element. [`round_trips`] measures round-trip times behind a port from the TCP connections that cross
-//! it; [`talkers`] samples who sends how many bytes through it.
+//! Read in this order to follow a packet: [`link`], [`ip`] or [`bridge`], [`classify`], [`egress`]. [`plane`] owns the
+//! state and joins the stages; each stage hands [`headers`] to the next. [`plane::overlay`] is the place of a second
+//! network layer. [`exception`] holds the packets that go to a control element. [`round_trips`] measures round-trip
+//! times behind a port from the TCP connections that cross it; [`talkers`] samples who sends how many bytes through it.
 //!
 //! This crate uses no sockets, threads or clocks. The caller passes in the bytes and the time.
 //!
@@ -20,21 +20,14 @@
 //!   (`core/path/src/ip/lookup`). A flapping prefix costs microseconds, however large the table is and however many
 //!   longer prefixes it covers.
 //! - **Bursts.** The worker parses all packets of a burst, looks up all their routes, and then sends one packet after
-//!   the other, so the processor waits for many cache lines at the same time. The packets keep their order. FPF packets
-//!   take one pass instead of stages (`fpf/relay` gives the reason), and may overtake the IP packets of their burst.
+//!   the other, so the processor waits for many cache lines at the same time. The packets keep their order. Frames
+//!   of an overlay take one pass instead of stages (`fpf/path/src/relay.rs` gives the reason), and may overtake the IP
+//!   packets of their burst.
 //! - **Next hops by number.** The longest prefix match returns the number of a route, and a cache keeps the next hop
 //!   and its addresses under that number until the next snapshot; only neighbours on a link, which have no route of
 //!   their own, are cached by destination (`ip/next_hop_cache`).
-//! - **FPF tables name ports, not numbers.** A table of flexible packet forwarding (FPF) is built as a whole and never
-//!   changes, and the builder refuses rows that can never work (`fpf/table`). Ports are added and removed, so
-//!   `fpf/bindings` finds them again after each change, and a packet costs two loads by number. weir itself implements
-//!   tunnels and VLANs; a tunnel's packets follow the routes (`fpf/interface`). A sender can nest headers, so the
-//!   numbers of decisions and copies for one frame are bounded.
-//! - **Implicit rules are state, not configuration.** The plane copies the first packets of flows into memory of fixed
-//!   size; a separate thread classifies the flows and returns decisions, a few per iteration
-//!   (`router/live/src/router/classification.rs`). A rule of a flow names its class, so a change of a class costs the
-//!   same for any number of flows: each flow follows with its next packet (`fpf/edge/classes`). `fpf/edge/seen` records
-//!   the flows that need no more copies, and costs one cache line per packet.
+//! - **One overlay, one call a burst.** A plane asks its overlay once for the IP packets of a burst, and hands it only
+//!   frames of its Ethernet type. A plane without an overlay checks this once a burst.
 //! - **Gathering.** While frames arrive one at a time, the worker forwards each frame at once. Under load it gathers
 //!   frames for 50 microseconds, because a wake-up costs more than forwarding a frame (`Moderation` in
 //!   `router/live/src/worker.rs`).
@@ -66,11 +59,10 @@ pub mod bridge;
 pub mod classify;
 pub mod egress;
 pub mod exception;
-pub mod fpf;
 pub mod headers;
 pub mod ip;
 pub mod link;
 pub mod plane;
 pub mod round_trips;
 pub mod talkers;
-mod weighted;
+pub mod weighted;

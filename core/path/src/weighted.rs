@@ -1,7 +1,7 @@
 //! Spreads flows over alternatives in proportion to weights: the next hops of a route, the paths of an FPF rule.
 
 /// The index of the alternative for a flow: the same for all packets with this hash. `None` if all weights are zero.
-pub(crate) fn choose(flow_hash: u64, weights: impl Iterator<Item = u32> + Clone) -> Option<usize> {
+pub fn choose(flow_hash: u64, weights: impl Iterator<Item = u32> + Clone) -> Option<usize> {
     let total: u64 = weights.clone().map(u64::from).sum();
     // The high half of a product spreads the hash over 0..total without a division. The halves are swapped
     // because the queues' bins also use the high bits: flows that share an alternative must not be confined to

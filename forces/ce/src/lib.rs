@@ -16,7 +16,6 @@
 //! - [`network`]: a running network of FEs, its failures, and requests for paths
 //! - [`route`]: routes, and the rows of forwarding tables that they compile to
 //! - [`service`]: services as operations on LFBs of FEs
-//! - [`tables`]: the CE's own tables
 //!
 //! Nothing here opens a socket, waits or reads a clock.
 
@@ -33,6 +32,5 @@ pub mod network;
 pub mod route;
 pub mod service;
 mod settings;
-pub mod tables;
 
 pub use control::Control;

@@ -16,7 +16,6 @@ use weir_ce::contract::{
 use weir_ce::desired::{Desired, DesiredValue};
 use weir_ce::exception::remote::RemotePlan;
 use weir_ce::exception::remotes::{Effect as Act, Remotes, TapPlan};
-use weir_ce::tables::FES;
 use weir_fe::fib::{Prefix, Route, RouteChange};
 use weir_fe::{Agent, Effect, RouteFailure};
 use weir_lfb::class::Block;
@@ -416,7 +415,7 @@ impl World {
     }
 
     fn state(&self) -> String {
-        let rows = self.control.table(self.now, &FES);
+        let rows = self.control.fes();
         let row = &rows.rows()[0];
         let why = row.text("why").unwrap_or_default();
         format!("{} {why}", row.text("state").unwrap())

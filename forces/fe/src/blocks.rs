@@ -21,7 +21,7 @@ use weir_lfb::class::{BLOCKS, disciplines};
 use weir_lfb::named::Named;
 use weir_lfb::section::ROUTER;
 use weir_library::View;
-use weir_model::{Class, ComponentPath, IdPath, Value};
+use weir_model::{Class, ComponentPath, Value};
 use weir_protocol::schema::{self, Kind};
 use weir_protocol::standard::{FE_OBJECT, FE_PROTOCOL};
 use weir_protocol::value;
@@ -147,12 +147,9 @@ impl Block {
 
     /// Path of the instance's settings in the router's configuration; `None` if it has no settings.
     pub(crate) fn path(&self, name: Option<&str>) -> Option<ComponentPath> {
-        let path = IdPath {
-            class: self.schema.id,
-            instance: name.map(str::to_owned).into_iter().collect(),
-            steps: Vec::new(),
-        };
-        ROUTER.locate(&path).ok()
+        let class = |class: &Class| class.id == self.schema.id;
+        let (_, block) = ROUTER.block(name.unwrap_or_default(), &class)?;
+        Some(block)
     }
 
     /// The router's table that an instance needs.

@@ -6,12 +6,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_base::setting::{Scalar, Settings};
+use weir_fpf_path::process::Function;
 use weir_lfb::Plan;
 use weir_lfb::fpf::Part;
 use weir_lfb::mac;
 use weir_lfb::named::Named;
 use weir_model::{Change, ComponentPath, Fault};
-use weir_path::fpf::process::Function;
 use weir_paths::{Address, End, FeId, Input, Lid, LinkId, Paths, Payload, Rule};
 use weir_wire::fpf::Vector;
 

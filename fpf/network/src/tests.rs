@@ -1,7 +1,7 @@
 use super::*;
 use weir_base::setting::Scalar;
 use weir_config::Document;
-use weir_path::fpf::process::Function;
+use weir_fpf_path::process::Function;
 use weir_wire::fpf::Vector;
 
 /// Figure 1 of the paper: IP would route from C via D to A.

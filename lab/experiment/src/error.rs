@@ -2,17 +2,17 @@
 
 use std::io;
 
+use weir_config::ConfigError;
 use weir_live::namespace::PrivilegeError;
 
 use crate::habitat::Habitat;
-use crate::scenario::ScenarioError;
 
 /// The reason why a run gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The scenario is invalid.
     #[error(transparent)]
-    Scenario(#[from] ScenarioError),
+    Scenario(#[from] ConfigError),
     /// The scenario is valid, but this habitat cannot run it.
     #[error("the {} cannot run this: {why}", on.noun())]
     Unsupported {

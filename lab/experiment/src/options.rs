@@ -5,8 +5,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use weir_config::ConfigError;
+
 use crate::habitat::Habitat;
-use crate::scenario::{self, Choices, Given, Override, Plan, Reading, ScenarioError, Sweep};
+use crate::scenario::{self, Choices, Given, Override, Plan, Reading, Sweep};
 use crate::transports::Transports;
 
 /// The scenario to run, and the options of the run.
@@ -93,7 +95,7 @@ impl FromStr for Capture {
 
 impl RunOptions {
     /// The points to run.
-    pub(crate) fn plan(&self) -> Result<Plan, ScenarioError> {
+    pub(crate) fn plan(&self) -> Result<Plan, ConfigError> {
         let choices = Choices {
             overrides: &self.overrides,
             sweeps: &self.sweeps,

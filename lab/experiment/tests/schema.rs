@@ -9,7 +9,8 @@ use regex_lite::Regex;
 use serde_json::Value;
 use weir_discipline::manuals;
 use weir_experiment::scenario::parameters::SECTIONS;
-use weir_experiment::scenario::{self, Choices, raw, schema, source};
+use weir_experiment::scenario::reading::to_json;
+use weir_experiment::scenario::{self, Choices, schema, source};
 
 /// The scenario files of the repository.
 fn files() -> Vec<PathBuf> {
@@ -118,7 +119,7 @@ fn items(value: &Value) -> &[Value] {
 
 fn check(text: &str) -> Result<(), String> {
     let schema = schema();
-    let tree = raw::parse(text).unwrap().to_json();
+    let tree = to_json(&weir_config::parse("f", text).unwrap());
     broken(&schema, &tree, &schema, "")
 }
 

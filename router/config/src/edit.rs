@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use toml_edit::{DocumentMut, Item, Key, Table, TableLike, value};
+use toml_edit::{DocumentMut, Item, Key, Table, TableLike, Value};
 use weir_base::setting::Scalar;
 use weir_model::Change;
 
-use crate::path;
+use crate::{ConfigError, Origin, Source, path};
 
 /// A configuration file for the component paths and values that a router reports.
 pub fn as_file(components: &BTreeMap<String, String>) -> String {
@@ -28,17 +28,17 @@ pub fn as_file(components: &BTreeMap<String, String>) -> String {
             let _ = writeln!(text, "\n[{section}]");
         }
         for (name, value) in components {
-            let _ = writeln!(text, "{name} = {}", toml_edit::Value::from(value.as_str()));
+            let _ = writeln!(text, "{name} = {}", Value::from(value.as_str()));
         }
     }
     text
 }
 
-/// Edits a configuration file: sets components, and deletes components that have no value. Comments stay.
-pub fn edited(text: &str, changes: &[Change]) -> Result<String, String> {
-    let mut document: DocumentMut = text
-        .parse()
-        .map_err(|error: toml_edit::TomlError| error.message().to_owned())?;
+/// Edits `text`, the content of the configuration file `name`: sets components, and deletes components that have no value. Comments stay.
+pub fn edited(name: &str, text: &str, changes: &[Change]) -> Result<String, ConfigError> {
+    let source = Source::new(name, text);
+    let parsed = source.text.parse::<DocumentMut>();
+    let mut document = parsed.map_err(|error| source.error(&error))?;
     for change in changes {
         let names = change.path.segments();
         let Some((last, above)) = names.split_last() else {
@@ -52,7 +52,10 @@ pub fn edited(text: &str, changes: &[Change]) -> Result<String, String> {
                 table.insert(name, Item::Table(section));
             }
             let found = table.get_mut(name).and_then(Item::as_table_like_mut);
-            table = found.ok_or_else(|| format!("`{name}` is a value and has no components"))?;
+            table = found.ok_or_else(|| {
+                let why = format!("`{name}` is a value and has no components");
+                ConfigError::new(Origin::named(&*source.name), why)
+            })?;
         }
         match &change.value {
             None => drop(table.remove(last)),
@@ -64,17 +67,25 @@ pub fn edited(text: &str, changes: &[Change]) -> Result<String, String> {
 
 /// Replaces a value and keeps the comment next to it.
 fn put(table: &mut dyn TableLike, name: &str, scalar: &Scalar) {
-    let mut new = match scalar {
-        Scalar::Text(text) => value(text.as_str()),
-        Scalar::Integer(number) => value(*number),
-        Scalar::Real(number) => value(*number),
-        Scalar::Flag(flag) => value(*flag),
-    };
-    let old = table.get(name).and_then(Item::as_value);
-    if let (Some(old), Some(new)) = (old, new.as_value_mut()) {
+    let mut new = value(scalar);
+    if let Some(old) = table.get(name).and_then(Item::as_value) {
         *new.decor_mut() = old.decor().clone();
     }
-    table.insert(name, new);
+    table.insert(name, Item::Value(new));
+}
+
+/// A value as in a configuration file.
+pub fn written(scalar: &Scalar) -> String {
+    value(scalar).to_string()
+}
+
+fn value(scalar: &Scalar) -> Value {
+    match scalar {
+        Scalar::Text(text) => text.into(),
+        Scalar::Integer(number) => (*number).into(),
+        Scalar::Real(number) => (*number).into(),
+        Scalar::Flag(flag) => (*flag).into(),
+    }
 }
 
 #[cfg(test)]
@@ -114,16 +125,17 @@ mod tests {
         ]
         .map(|text| assignment(text).unwrap())
         .into();
-        let edited = edited(text, &changes).unwrap();
+        let edited = edited("f", text, &changes).unwrap();
         let expected = "# my box\n[port.wan]\ninterface = \"b0\"\nrate = \"50 Mbit\" # the contract\n\
                         discipline = { kind = \"fifo\", limit = 20 }\n\n[port.lan]\ninterface = \"a0\"\n";
         assert_eq!(edited, expected);
-        let gone = super::edited(&edited, &[Change::block(path("port.lan").unwrap())]).unwrap();
+        let gone =
+            super::edited("f", &edited, &[Change::block(path("port.lan").unwrap())]).unwrap();
         assert!(!gone.contains("lan"), "{gone}");
-        let through = super::edited(text, &[assignment("port.wan.rate.x=1").unwrap()]);
+        let through = super::edited("f", text, &[assignment("port.wan.rate.x=1").unwrap()]);
         assert_eq!(
-            through.unwrap_err(),
-            "`rate` is a value and has no components"
+            through.unwrap_err().to_string(),
+            "f: `rate` is a value and has no components"
         );
     }
 }

@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use weir_base::setting::{Parameter, Scalar, unknown};
-use weir_model::class_path::Label;
 use weir_model::fault::ResultCode;
 use weir_model::section::Place;
-use weir_model::{Change, Class, ClassPath, ComponentPath, Fault, NamePath, Operation};
+use weir_model::{Change, Class, ComponentPath, Fault, Operation};
 
 use crate::class::disciplines;
 use crate::named::{Instance, Named};
@@ -103,38 +102,6 @@ impl Plan {
     fn values(&self) -> impl Iterator<Item = (ComponentPath, Scalar)> {
         let changes = self.changes().into_iter();
         changes.filter_map(|change| Some((change.path, change.value?)))
-    }
-
-    /// Converts a path by names or by IDs to the path of the setting or block in this plan. The block must exist, and
-    /// a discipline must have the class that the path names.
-    pub fn locate<L: Label + PartialEq>(
-        &self,
-        path: &ClassPath<L>,
-    ) -> Result<ComponentPath, Fault> {
-        let of_kind = queue::kind_at(path);
-        let at = match of_kind.clone() {
-            Some(at) => at,
-            None => section::ROUTER.locate(path)?,
-        };
-        if let Some(fault) = self.no_instance(&at) {
-            return Err(fault);
-        }
-        let Place {
-            section, instance, ..
-        } = section::ROUTER.find(&at)?;
-        if section.key == queue::SECTION.key && of_kind.is_none() {
-            let port = instance.unwrap_or_default();
-            let kind = self.kind_after(port, &[]);
-            let class: NamePath = path.translate(&disciplines())?;
-            if class.class != kind {
-                let message = format!(
-                    "the discipline of port `{port}` is {kind}, not {}",
-                    class.class
-                );
-                return Err(Fault::new(at, message).code(ResultCode::InstanceNotFound));
-            }
-        }
-        Ok(at)
     }
 
     fn deletion<'a>(
@@ -240,13 +207,7 @@ fn default_of(path: &ComponentPath, name: &str, class: &Class) -> Result<Change,
 
 #[cfg(test)]
 mod tests {
-    use weir_model::{IdPath, Step};
-
-    use crate::class::ports::PORTS;
-    use crate::class::status::STATUS;
-
     use super::*;
-    use crate::class::queues::QUEUES;
 
     fn path(text: &str) -> ComponentPath {
         ComponentPath::new(text.split('.'))
@@ -353,56 +314,6 @@ mod tests {
         assert_eq!(shown(&[all, limit], &queue), ["triple_fair", "99"]);
         let alone = shown(&[delete("port.guest.discipline.limit")], &queue);
         assert_eq!(alone, ["red", "1000"]);
-    }
-
-    #[test]
-    fn a_setting_is_got_and_set_by_its_ids() {
-        let by_ids = |class: &Class, port: &str, name: &str| {
-            let parameter = class.parameters.iter().find(|p| p.name == name).unwrap();
-            IdPath {
-                class: class.id,
-                instance: vec![port.to_owned()],
-                steps: vec![Step::Member(parameter.id)],
-            }
-        };
-        let plan = plan();
-        let limit = by_ids(&of_kind("red"), "guest", "limit");
-        let at = plan.locate(&limit).unwrap();
-        assert_eq!(at, path("port.guest.discipline.limit"));
-        assert_eq!(plan.shown()[&at.to_string()], "300");
-        let change = Change::new(at.clone(), Scalar::Integer(400));
-        let after = plan.after(&[Operation::Set(change)]).unwrap();
-        assert_eq!(after.shown()[&at.to_string()], "400");
-        let nowhere = [
-            by_ids(&of_kind("fq_codel"), "guest", "limit"),
-            by_ids(&of_kind("red"), "wann", "limit"),
-            by_ids(&PORTS.class, "", "rate"),
-        ];
-        for path in nowhere {
-            let fault = plan.locate(&path).unwrap_err();
-            assert_eq!(fault.code, ResultCode::InstanceNotFound, "{fault}");
-        }
-        let pool = IdPath {
-            instance: Vec::new(),
-            ..by_ids(&STATUS.class, "", "pool")
-        };
-        assert_eq!(plan.locate(&pool), Ok(path("pool")));
-    }
-
-    #[test]
-    fn the_kind_of_a_discipline_is_a_component_of_its_queue() {
-        let plan = plan();
-        let path = |instance: &str, id| IdPath {
-            class: QUEUES.class.id,
-            instance: vec![instance.to_owned()],
-            steps: vec![Step::Member(id)],
-        };
-        let kind = plan.locate(&path("guest", 2)).unwrap();
-        assert_eq!(kind.to_string(), "port.guest.discipline.kind");
-        let after = plan.after(&[set(&kind.to_string(), "sfq")]).unwrap();
-        assert_eq!(after.shown()[&kind.to_string()], "sfq");
-        let code = |path| plan.locate(&path).unwrap_err().code;
-        assert_eq!(code(path("wann", 2)), ResultCode::InstanceNotFound);
     }
 
     #[test]

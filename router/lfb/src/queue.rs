@@ -3,12 +3,10 @@
 use weir_base::setting::Scalar;
 use weir_discipline::Spec;
 use weir_discipline::spec::SpecError;
-use weir_model::class_path::Label;
 use weir_model::fault::ResultCode;
-use weir_model::{Class, ClassPath, ComponentPath, Fault, NamePath, Section, Step};
+use weir_model::{Class, ComponentPath, Fault, Section};
 
 use crate::class::disciplines;
-use crate::class::queues::QUEUES;
 
 /// The discipline of a port without a configured kind: fair to hosts and flows, with short queues, and usable without
 /// tuning.
@@ -24,18 +22,6 @@ pub(crate) static SECTION: Section = Section {
     no_value: |_, value| not_a_table(value),
     sections: &[],
 };
-
-/// The path in a configuration of the kind of discipline that a path of the class `queues` refers to; `None` if the
-/// path has another class or refers to another component.
-pub(crate) fn kind_at<L: Label + PartialEq>(path: &ClassPath<L>) -> Option<ComponentPath> {
-    let path: NamePath = path.translate(&[QUEUES.class]).ok()?;
-    match (&path.instance[..], &path.steps[..]) {
-        ([port], [Step::Member(name)]) if name == "discipline" => {
-            Some(ComponentPath::new(["port", port, SECTION.key, "kind"]))
-        }
-        _ => None,
-    }
-}
 
 /// Why a single value cannot be a discipline, and what to write instead.
 fn not_a_table(value: &Scalar) -> String {

@@ -105,54 +105,12 @@ const fn part(part: Part, classes: fn() -> Vec<Class>) -> Section {
 #[cfg(test)]
 mod tests {
     use weir_base::setting::Scalar;
-    use weir_model::class::Type;
-    use weir_model::{Change, Component, IdPath, NamePath, Step};
+    use weir_model::Change;
 
     use super::*;
 
-    /// Calls `check` with a path by names for each of these components and for each of their members.
-    fn each_path(above: &NamePath, all: &[Component], check: &mut dyn FnMut(&NamePath)) {
-        for component in all {
-            let mut path = above.clone();
-            path.steps.push(Step::Member(component.name.to_owned()));
-            check(&path);
-            match component.kind {
-                Type::Rows(_) => path.steps.push(Step::Row(1)),
-                Type::Map(_) => path.steps.push(Step::Key("a key".to_owned())),
-                _ => {}
-            }
-            check(&path);
-            each_path(&path, component.kind.members(), check);
-        }
-    }
-
-    fn instance(class: &Class) -> NamePath {
-        NamePath {
-            class: class.name.to_owned(),
-            instance: vec!["wan".to_owned()],
-            steps: Vec::new(),
-        }
-    }
-
     #[test]
-    fn names_and_ids_of_every_component_are_two_forms_of_one_path() {
-        let classes: Vec<Class> = class::all().collect();
-        let mut paths = 0;
-        for class in &classes {
-            let whole = instance(class);
-            each_path(&whole, &class.all(), &mut |by_names| {
-                let by_ids: IdPath = by_names.translate(&classes).unwrap();
-                assert_eq!(by_ids.translate(&classes).as_ref(), Ok(by_names));
-                assert_eq!(by_ids.class, class.id);
-                paths += 1;
-            });
-        }
-        assert!(paths > classes.len());
-    }
-
-    #[test]
-    fn every_parameter_is_set_by_its_id_where_it_is_set_by_its_name() {
-        let classes: Vec<Class> = class::all().collect();
+    fn every_parameter_is_found_at_the_path_of_its_class() {
         let disciplines = class::disciplines().into_iter();
         let parts = Part::ALL
             .into_iter()
@@ -167,34 +125,14 @@ mod tests {
         .chain(parts)
         .chain(disciplines);
         for class in blocks {
+            let (_, block) = ROUTER.block("wan", &|other| other.id == class.id).unwrap();
             for parameter in class.parameters {
-                let mut path = instance(&class);
-                path.steps.push(Step::Member(parameter.name.to_owned()));
-                let by_id: IdPath = path.translate(&classes).unwrap();
-                let at = ROUTER.locate(&by_id).unwrap();
-                assert_eq!(ROUTER.locate(&path), Ok(at.clone()));
-                let change = Change::new(at, Scalar::Flag(true));
+                let change = Change::new(block.join(parameter.name), Scalar::Flag(true));
                 let set = ROUTER.set(&change).unwrap();
                 assert_eq!(set.parameter.map(|(name, _)| name), Some(parameter.name));
                 let found = (set.section.classes)();
                 assert!(found.iter().any(|c| c.id == class.id), "{}", class.name);
             }
         }
-    }
-
-    #[test]
-    fn a_path_to_no_setting_has_the_code_of_a_peer() {
-        use weir_model::fault::ResultCode;
-        let code = |class, id| {
-            let path = IdPath {
-                class,
-                instance: vec!["wan".to_owned()],
-                steps: vec![Step::Member(id)],
-            };
-            ROUTER.locate(&path).unwrap_err().code
-        };
-        assert_eq!(code(PORTS.class.id, 4), ResultCode::ReadOnly);
-        assert_eq!(code(PORTS.class.id, 999), ResultCode::InvalidPath);
-        assert_eq!(code(7, 1), ResultCode::ClassUnknown);
     }
 }

@@ -132,7 +132,7 @@ pub enum Event {
     },
     /// Packets wait for the control element: [`Plane::take_exceptions`]. Reported once until they are taken.
     Exceptions,
-    /// Copies of packets wait for the classifier: [`Plane::take_copies`]. Reported once until they are taken.
+    /// Packets wait for the control thread of the overlay. Reported once until they are taken.
     Copies,
     /// This snapshot of the tables is no longer in use. The receiver drops it: dropping a large snapshot would delay
     /// the worker.
@@ -337,7 +337,7 @@ impl Worker {
             if self.plane.announce_exceptions() {
                 (self.event)(Event::Exceptions);
             }
-            if self.plane.announce_copies() {
+            if self.plane.announce_overlay() {
                 (self.event)(Event::Copies);
             }
             let reopen = self.reopen(now);

@@ -10,18 +10,12 @@ use crate::{Class, ComponentPath};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ResultCode {
-    /// E_LFB_UNKNOWN: there is no such class.
-    ClassUnknown = 0x05,
     /// E_LFB_INSTANCE_ID_NOT_FOUND: the class has no instance of this name.
     InstanceNotFound = 0x07,
     /// E_INVALID_PATH: the class has no such component.
     InvalidPath = 0x08,
-    /// E_COMPONENT_DOES_NOT_EXIST: the class has the component, but the component has no value now.
-    NoValue = 0x09,
     /// E_EXISTS: the thing to create exists already.
     Exists = 0x0A,
-    /// E_NOT_FOUND: the class has no row with this key now.
-    NotFound = 0x0B,
     /// E_READ_ONLY: the component can be read, but not set.
     ReadOnly = 0x0C,
     /// E_VALUE_OUT_OF_RANGE: the value has the wrong type or is outside the range.

@@ -2,13 +2,12 @@
 //!
 //! A configuration file becomes a list of [`Change`]s, and an operator's request to a running router a list of
 //! [`Operation`]s. [`Class`]es declare the readable components, and a router answers with [`Value`]s. Requests to
-//! [`capture`] and to [`observe`] packets are plain values too. A [`ClassPath`] is the path of a component of a
-//! class, by names or by IDs. Nothing here knows how a router is built.
+//! [`capture`] and to [`observe`] packets are plain values too. Nothing here knows how a router is built.
 
 pub mod capture;
 pub mod change;
 pub mod class;
-pub mod class_path;
+pub mod column;
 pub mod fault;
 pub mod metric;
 pub mod observe;
@@ -24,7 +23,6 @@ pub mod watch;
 
 pub use change::{ApplyReport, Change, ChangeRequest, ChangeValue, DeleteRequest};
 pub use class::{Class, Component};
-pub use class_path::{ClassPath, IdPath, NamePath, Step};
 pub use fault::Fault;
 pub use operation::Operation;
 pub use path::ComponentPath;

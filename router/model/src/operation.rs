@@ -3,13 +3,10 @@
 //! A list of operations takes effect whole or not at all (RFC 5810, execute-all-or-none). Getting is not part of such
 //! a list: it changes nothing, so it needs no admission.
 
-use std::borrow::Cow;
-
 use weir_base::setting::{did_you_mean, nearest};
 
-use crate::class_path::{ClassPath, Label, Step};
-use crate::fault::ResultCode;
-use crate::{Change, Class, ComponentPath, Fault, Value};
+use crate::class::Type;
+use crate::{Change, Class, Component, ComponentPath, Value};
 
 /// Maximum operations of one request.
 pub const CHANGES_MAX: usize = 256;
@@ -34,86 +31,69 @@ impl Operation {
 }
 
 impl Class {
-    /// The value that an answer has at a path of this class.
-    pub fn get<'v, L: Label + PartialEq>(
-        &self,
-        answer: &'v Value,
-        path: &ClassPath<L>,
-    ) -> Result<&'v Value, Fault> {
-        let path: ClassPath<String> = path.translate(&[*self])?;
-        let is_it = |row: &&Value| {
-            let key = self.key.iter().map(|name| row.text(name));
-            key.eq(path.instance.iter().map(|value| Some(&value[..])))
-        };
-        let row = match self.key {
-            [] if path.instance.is_empty() => Some(answer),
-            [] => None,
-            _ => answer.rows().iter().find(is_it),
-        };
-        let key = path.instance.join("/");
-        let row = row.ok_or_else(|| self.no_row(&ComponentPath::new(path.instance), &key))?;
-        walk(row, &path.steps).map_err(|fault| Fault {
-            path: ComponentPath::new([key]),
-            ..fault
-        })
-    }
-
     /// The value that an answer has at `path`: the values of the row's key, a component, a member, separated by
-    /// slashes, like `wan/received/packets` or, by IDs, `wan/7/1`. A path may end after the key.
-    pub fn part<'v>(&self, answer: &'v Value, path: &str) -> Result<&'v Value, Fault> {
-        let of = ComponentPath::new(path.split('/'));
+    /// slashes, like `wan/received/packets` or, by IDs, `wan/7/1`. A path may end after the key. The error is a sentence.
+    pub fn part<'v>(&self, answer: &'v Value, path: &str) -> Result<&'v Value, String> {
         let (row, rest) = match self.key {
             [] => (answer, path),
-            key => row_of(key, answer, path).ok_or_else(|| self.no_row(&of, path))?,
+            key => row_of(key, answer, path).ok_or_else(|| {
+                let (name, key) = (self.name, key.join("/"));
+                format!("{name} has no row `{path}`; its key is {key}")
+            })?,
         };
-        let steps = self.steps(rest);
-        let steps =
-            steps.map_err(|why| Fault::new(of.clone(), why).code(ResultCode::InvalidPath))?;
-        walk(row, &steps).map_err(|fault| Fault { path: of, ..fault })
-    }
-
-    fn no_row(&self, path: &ComponentPath, row: &str) -> Fault {
-        let message = match self.key {
-            [] => format!("{} is not a table, so it has no row `{row}`", self.name),
-            key => format!(
-                "{} has no row `{row}`; its key is {}",
-                self.name,
-                key.join("/")
-            ),
-        };
-        Fault::new(path.clone(), message).code(ResultCode::NotFound)
+        let words: Vec<_> = rest.split('/').filter(|word| !word.is_empty()).collect();
+        of_members(&self.all(), row, &words)
     }
 }
 
-/// The value that the steps lead to.
-fn walk<'v>(value: &'v Value, steps: &[Step<String>]) -> Result<&'v Value, Fault> {
-    steps.iter().try_fold(value, |value, step| {
-        let (below, code) = match (value, step) {
-            (Value::Struct(members), Step::Member(name)) => {
-                (of(members, name), ResultCode::NoValue)
-            }
-            (Value::Struct(members), Step::Key(name)) => (of(members, name), ResultCode::NotFound),
-            (Value::List(rows), Step::Row(row)) => (rows.get(*row as usize), ResultCode::NotFound),
-            _ => (None, ResultCode::NoValue),
-        };
-        below.ok_or_else(|| {
-            let names: &[_] = match value {
-                Value::Struct(members) => members,
-                _ => &[],
-            };
-            let names = names.iter().map(|(name, _)| &**name);
-            let near = did_you_mean(nearest(&step.to_string(), names));
-            let message =
-                format!("the answer has no `{step}` (read settings from the configuration){near}");
-            Fault::new(ComponentPath::default(), message).code(code)
-        })
+/// The value at a path that starts with the name or the ID of one of these components.
+fn of_members<'v>(
+    all: &[Component],
+    value: &'v Value,
+    words: &[&str],
+) -> Result<&'v Value, String> {
+    let Some((word, below)) = words.split_first() else {
+        return Ok(value);
+    };
+    let is_it =
+        |component: &&Component| component.name == *word || word.parse() == Ok(component.id);
+    let found = all.iter().find(is_it).ok_or_else(|| {
+        let near = did_you_mean(nearest(word, all.iter().map(|component| component.name)));
+        format!("there is no component `{word}`{near}")
+    })?;
+    of_type(&found.kind, child(value, found.name)?, below)
+}
+
+/// The value at a path in a value of this type.
+fn of_type<'v>(kind: &Type, value: &'v Value, words: &[&str]) -> Result<&'v Value, String> {
+    let Some((word, below)) = words.split_first() else {
+        return Ok(value);
+    };
+    match *kind {
+        Type::Struct(members) => of_members(members, value, words),
+        Type::Rows(members) if word.parse::<u32>().is_ok() => {
+            of_members(members, child(value, word)?, below)
+        }
+        Type::Rows(_) => Err(format!("`{word}` must be a row number, starting at 0")),
+        Type::Map(kind) => of_type(kind, child(value, word)?, below),
+        _ => Err(format!("there is no component `{word}`")),
+    }
+}
+
+/// The member of this name, or the row of this number.
+fn child<'v>(value: &'v Value, word: &str) -> Result<&'v Value, String> {
+    let (found, names): (_, &[_]) = match value {
+        Value::Struct(members) => {
+            let found = members.iter().find(|(name, _)| name == word);
+            (found.map(|(_, value)| value), members)
+        }
+        Value::List(rows) => (word.parse().ok().and_then(|row: usize| rows.get(row)), &[]),
+        _ => (None, &[]),
+    };
+    found.ok_or_else(|| {
+        let near = did_you_mean(nearest(word, names.iter().map(|(name, _)| &**name)));
+        format!("the answer has no `{word}` (read settings from the configuration){near}")
     })
-}
-
-/// The value of this name.
-fn of<'v>(members: &'v [(Cow<'static, str>, Value)], name: &str) -> Option<&'v Value> {
-    let member = members.iter().find(|(member, _)| member == name);
-    member.map(|(_, value)| value)
 }
 
 /// The row whose key is a prefix of the path, and the rest of the path. A value of a key may contain slashes:
@@ -134,8 +114,7 @@ fn row_of<'v, 'p>(key: &[&str], answer: &'v Value, path: &'p str) -> Option<(&'v
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Component;
-    use crate::class::{COUNT, Type};
+    use crate::class::COUNT;
 
     const CLASS: Class = Class {
         name: "routes",
@@ -170,34 +149,17 @@ mod tests {
             Some("10.0.0.0/8")
         );
         let missing = |path| part(path).unwrap_err();
-        assert_eq!(missing("10.0.0.1/sent").code, ResultCode::NotFound);
         assert_eq!(
-            missing("10.0.0.0/8/sent/packet").code,
-            ResultCode::InvalidPath
+            missing("10.0.0.1/sent"),
+            "routes has no row `10.0.0.1/sent`; its key is prefix"
         );
-        let near = missing("10.0.0.0/8/send").message;
-        assert_eq!(near, "there is no component `send`; did you mean `sent`?");
-    }
-
-    #[test]
-    fn a_path_by_ids_gets_the_value_of_the_path_by_names() {
-        let answer = answer();
-        let by_ids = |instance: &str, steps: &[u32]| ClassPath {
-            class: CLASS.id,
-            instance: vec![instance.to_owned()],
-            steps: steps.iter().map(|id| Step::Member(*id)).collect(),
-        };
-        let packets = by_ids("10.0.0.0/8", &[2, 1]);
-        assert_eq!(CLASS.get(&answer, &packets), Ok(&Value::Whole(2)));
-        let by_names: ClassPath<String> = packets.translate(&[CLASS]).unwrap();
-        assert_eq!(CLASS.get(&answer, &by_names), Ok(&Value::Whole(2)));
-        let code = |path| CLASS.get(&answer, &path).unwrap_err().code;
-        assert_eq!(code(by_ids("10.0.0.1", &[2])), ResultCode::NotFound);
-        assert_eq!(code(by_ids("10.0.0.0", &[3])), ResultCode::InvalidPath);
-        let unknown = ClassPath {
-            class: 7,
-            ..packets
-        };
-        assert_eq!(code(unknown), ResultCode::ClassUnknown);
+        assert_eq!(
+            missing("10.0.0.0/8/sent/packet"),
+            "there is no component `packet`; did you mean `packets`?"
+        );
+        assert_eq!(
+            missing("10.0.0.0/8/send"),
+            "there is no component `send`; did you mean `sent`?"
+        );
     }
 }

@@ -2,6 +2,7 @@
 
 use schemars::{Schema, json_schema};
 use weir_base::setting::{Kind, Parameter};
+use weir_base::units::Quantity;
 
 use crate::class::{Component, Type};
 use crate::{Class, Section};
@@ -104,32 +105,61 @@ pub fn of_parameter(parameter: &Parameter) -> Schema {
     schema
 }
 
-/// A setting. Only the router checks units: an error about a pattern would explain less to an author.
-fn of_kind(kind: &Kind) -> Schema {
+/// The pattern of a number.
+pub const NUMBER: &str = "[0-9][0-9_]*(\\.[0-9_]*)?";
+
+/// The pattern of a unit of this quantity.
+pub fn unit(of: Quantity) -> String {
+    let per_second = if of == Quantity::Rate { "(/s)?" } else { "" };
+    format!("({}){per_second}", of.unit_names().replace(", ", "|"))
+}
+
+/// The pattern of a number with its unit.
+pub fn quantity(of: Quantity) -> String {
+    format!("{NUMBER} *{}", unit(of))
+}
+
+/// A setting.
+pub fn of_kind(kind: &Kind) -> Schema {
+    let text = |pattern: &str| {
+        let title = kind.to_string();
+        json_schema!({ "type": "string", "pattern": format!("^ *({pattern}) *$"), "title": title })
+    };
+    let number_or = |min: &f64, max: &f64, pattern: &str| {
+        let number = json_schema!({ "type": "number", "minimum": min, "maximum": max });
+        json_schema!({ "anyOf": [number, text(pattern)] })
+    };
+    let ratio = format!("{NUMBER}( */ *{NUMBER})?");
     match kind {
-        // A count may be written with its unit: "1000 packets".
-        Kind::Count(min, max) => {
-            json_schema!({ "type": ["integer", "string"], "minimum": min, "maximum": max })
+        Kind::Count(min, max) => json_schema!({ "anyOf": [
+            { "type": "integer", "minimum": min, "maximum": max },
+            text(&format!("{NUMBER} *(packets?)?")),
+        ] }),
+        Kind::Ratio(min, max) => number_or(min, max, &ratio),
+        Kind::RatioOrWord(min, max, word) => number_or(min, max, &format!("{word}|{ratio}")),
+        Kind::PacketsRateOrShare(packets, _) => json_schema!({ "anyOf": [
+            { "type": "integer", "minimum": 0, "maximum": packets },
+            { "type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1 },
+            text(&format!("{NUMBER} *((packets?)?|{}|/ *{NUMBER})", unit(Quantity::Rate))),
+        ] }),
+        Kind::Span(..) => text(&quantity(Quantity::Time)),
+        Kind::Rate(..) => text(&quantity(Quantity::Rate)),
+        Kind::Bytes(..) => text(&quantity(Quantity::Size)),
+        Kind::RateOrWord(_, _, words) => {
+            text(&format!("{}|{}", words.join("|"), quantity(Quantity::Rate)))
         }
-        Kind::Ratio(min, max) | Kind::RatioOrWord(min, max, _) => {
-            json_schema!({ "type": ["number", "string"], "minimum": min, "maximum": max })
-        }
-        Kind::PacketsRateOrShare(max, _) => {
-            json_schema!({ "type": ["number", "string"], "minimum": 0, "maximum": max })
-        }
-        Kind::Span(..)
-        | Kind::Rate(..)
-        | Kind::RateOrWord(..)
-        | Kind::Bytes(..)
-        | Kind::BytesOrWords(..) => {
-            json_schema!({ "type": "string" })
-        }
+        Kind::BytesOrWords(_, _, words) => text(&format!(
+            "{}|(({}) *)+",
+            quantity(Quantity::Size),
+            words.join("|")
+        )),
         Kind::Flag => json_schema!({ "type": "boolean" }),
         Kind::Word(words) => json_schema!({ "enum": words }),
         // A list of words means the text of these words, separated by spaces.
-        Kind::Text(max) => json_schema!({
-            "type": ["string", "array"], "maxLength": max, "items": { "type": "string" }
-        }),
+        Kind::Text(max) => json_schema!({ "anyOf": [
+            { "type": "string", "maxLength": max },
+            { "type": "array", "items": { "type": "string" } },
+        ] }),
     }
 }
 

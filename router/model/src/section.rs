@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 
 use weir_base::setting::{Scalar, unknown};
 
-use crate::class_path::{ClassPath, Label, NamePath, Step};
 use crate::fault::ResultCode;
 use crate::{Change, Class, ComponentPath, Fault};
 
@@ -137,41 +136,22 @@ impl Section {
         (blocks, faults)
     }
 
-    /// Converts a path by names or by IDs to the path of the setting or block in a configuration. Does not check
-    /// whether the instance exists and has this class now.
-    pub fn locate<L: Label + PartialEq>(
-        &'static self,
-        path: &ClassPath<L>,
-    ) -> Result<ComponentPath, Fault> {
-        let mut places = Vec::new();
-        // No instance has an empty name.
-        let instance = path.instance.first().map_or("", String::as_str);
-        self.places(&ComponentPath::default(), instance, &mut places);
-        let classes: Vec<Class> = places.iter().map(|(class, _)| *class).collect();
-        let path: NamePath = path.translate(&classes)?;
-        let place = places.iter().find(|(class, _)| class.name == path.class);
-        let Some((class, block)) = place else {
-            unreachable!("{} was translated", path.class)
-        };
-        match &path.steps[..] {
-            [] => Ok(block.clone()),
-            [Step::Member(name)] if class.parameters.iter().any(|p| p.name == name) => {
-                Ok(block.join(name))
-            }
-            [step, ..] => {
-                let message = format!("`{step}` can be read, but not set");
-                Err(Fault::new(block.join(&step.to_string()), message).code(ResultCode::ReadOnly))
-            }
-        }
+    /// The class that `is_it` accepts, among the classes of this section and of its subsections, and the path of its
+    /// block in the instance of this name.
+    pub fn block(
+        &self,
+        instance: &str,
+        is_it: &dyn Fn(&Class) -> bool,
+    ) -> Option<(Class, ComponentPath)> {
+        self.block_below(&ComponentPath::default(), instance, is_it)
     }
 
-    /// Collects the classes of this section and of its subsections, with the paths of their blocks.
-    fn places(
+    fn block_below(
         &self,
         above: &ComponentPath,
         instance: &str,
-        places: &mut Vec<(Class, ComponentPath)>,
-    ) {
+        is_it: &dyn Fn(&Class) -> bool,
+    ) -> Option<(Class, ComponentPath)> {
         let mut block = above.clone();
         if !self.key.is_empty() {
             block = block.join(self.key);
@@ -179,11 +159,10 @@ impl Section {
         if self.has_instances {
             block = block.join(instance);
         }
-        let classes = (self.classes)().into_iter();
-        places.extend(classes.map(|class| (class, block.clone())));
-        for section in self.sections {
-            section.places(&block, instance, places);
-        }
+        let found = (self.classes)().into_iter().find(is_it);
+        let found = found.map(|class| (class, block.clone()));
+        let mut below = self.sections.iter();
+        found.or_else(|| below.find_map(|section| section.block_below(&block, instance, is_it)))
     }
 }
 

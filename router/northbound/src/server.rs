@@ -281,7 +281,7 @@ fn part(class: &'static Class) -> MethodRouter<Arc<dyn Operator>> {
             on_a_thread(state, move |operator| match operator.read(class, query) {
                 Ok(answer) => match class.part(&answer, &path) {
                     Ok(value) => Json(value).into_response(),
-                    Err(missing) => (StatusCode::NOT_FOUND, missing.message).into_response(),
+                    Err(missing) => (StatusCode::NOT_FOUND, missing).into_response(),
                 },
                 Err(refusal) => not_read(refusal),
             })

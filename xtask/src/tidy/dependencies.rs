@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use toml_edit::{DocumentMut, Item, TableLike};
+
 use crate::tree::{Tree, folder as parent, has_word, resolved};
 
 /// The folders whose crates the crates of a folder may depend on. The longest folder that contains a crate decides.
@@ -19,18 +21,22 @@ const LAYERS: &[(&str, &[&str])] = &[
         "core/path",
         &["core/base", "core/wire", "core/packet", "core/discipline"],
     ),
+    ("fpf/path", &["core"]),
     ("router/model", &["core/base"]),
     ("router/config", &["core/base", "router/model"]),
     ("router/autorate", &["core/base"]),
     ("router/controller", &["core/base"]),
-    ("router/lfb", &["core", "router/model", "router/autorate"]),
+    (
+        "router/lfb",
+        &["core", "fpf/path", "router/model", "router/autorate"],
+    ),
     ("router/element", &["core", "router/model", "router/lfb"]),
     ("router/northbound", &["router/model"]),
-    ("router/live", &["core", "router"]),
+    ("router/live", &["core", "fpf/path", "router"]),
     ("fpf/paths", &["core/base"]),
     (
         "fpf/network",
-        &["core", "router/model", "router/lfb", "fpf/paths"],
+        &["core", "router/model", "router/lfb", "fpf"],
     ),
     ("forces/protocol", &["core/base", "router/model"]),
     ("forces/channel", &["core", "forces/protocol"]),
@@ -42,8 +48,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("forces/ce", OF_ELEMENTS),
     ("forces/live", &["core", "router", "fpf", "forces"]),
     ("forces/lab", &["core", "router/live", "forces", "lab"]),
-    ("lab/sim", &["core"]),
-    ("lab/bench", &["core", "router/live", "lab/sim"]),
+    ("lab/sim", &["core", "fpf/path"]),
+    ("lab/bench", &["core", "fpf/path", "router/live", "lab/sim"]),
     ("lab", &["core", "router", "fpf", "lab"]),
     ("bin/weir", &["core", "router"]),
     (
@@ -117,17 +123,18 @@ fn folders(tree: &Tree) -> BTreeMap<String, String> {
     let workspace = manifest(tree, "Cargo.toml");
     let offered = workspace
         .as_ref()
-        .and_then(|m| m.get("workspace")?.get("dependencies")?.as_table());
-    let path = |(name, value): (&String, &toml::Value)| {
-        Some((name.clone(), value.get("path")?.as_str()?.to_owned()))
+        .and_then(|m| m.get("workspace")?.get("dependencies")?.as_table_like());
+    let path = |(name, value): (&str, &Item)| {
+        Some((name.to_owned(), value.get("path")?.as_str()?.to_owned()))
     };
-    offered.into_iter().flatten().filter_map(path).collect()
+    let entries = offered.into_iter().flat_map(TableLike::iter);
+    entries.filter_map(path).collect()
 }
 
 /// Checks that a crate uses every dependency in the workspace's manifest.
 fn workspace(tree: &Tree, crates: &[&str], faults: &mut Vec<String>) {
     let offered = manifest(tree, "Cargo.toml");
-    let offered = offered.and_then(|m| m.get("workspace")?.as_table().cloned());
+    let offered = offered.as_ref().and_then(|m| m.get("workspace"));
     let manifests = crates.iter();
     let manifests = manifests.filter_map(|folder| manifest(tree, &format!("{folder}/Cargo.toml")));
     let taken: Vec<String> = manifests
@@ -140,13 +147,15 @@ fn workspace(tree: &Tree, crates: &[&str], faults: &mut Vec<String>) {
     }
 }
 
-fn manifest(tree: &Tree, path: &str) -> Option<toml::Table> {
-    tree.text(path)?.parse().ok()
+fn manifest(tree: &Tree, path: &str) -> Option<Item> {
+    let manifest: DocumentMut = tree.text(path)?.parse().ok()?;
+    Some(manifest.into_item())
 }
 
-fn names(manifest: &toml::Table, table: &str) -> Vec<String> {
-    let table = manifest.get(table).and_then(|t| t.as_table());
-    table.map_or(Vec::new(), |t| t.keys().cloned().collect())
+fn names(manifest: &Item, table: &str) -> Vec<String> {
+    let table = manifest.get(table).and_then(Item::as_table_like);
+    let entries = table.into_iter().flat_map(TableLike::iter);
+    entries.map(|(name, _)| name.to_owned()).collect()
 }
 
 fn is_used(tree: &Tree, folder: &str, places: &[&str], dependency: &str) -> bool {

@@ -8,8 +8,8 @@ use weir_base::Span;
 use weir_base::setting::{Scalar, did_you_mean, nearest};
 use weir_ce::contract::{Answer, CeSubscription, Filter, PathCommand, Request, WatchId};
 use weir_ce::service;
-use weir_ce::tables::TABLES;
 use weir_forces_live::ce::Handle;
+use weir_forces_live::ce::TABLES;
 use weir_live::mutex::lock;
 use weir_model::watch::{WatchReport, WatchRequest};
 use weir_model::{

@@ -153,6 +153,7 @@ pub(crate) struct ByHost {
 
 impl ByHost {
     /// The queue of a packet with this flow hash.
+    #[inline]
     fn queue(&mut self, queues: &Queues<Params>, hash: u64, now: Instant) -> usize {
         let first = self.sets.first(hash);
         let step = queues.params.control.target;
@@ -210,6 +211,7 @@ impl ByHost {
     }
 
     /// The load of the busier of a queue's hosts.
+    #[inline]
     fn load(&self, bin: usize) -> u32 {
         let [source, destination] = self.loads(bin);
         source.max(destination)
@@ -246,6 +248,7 @@ impl ByHost {
     }
 
     /// Takes the next packet that CoDel and BLUE let pass from a queue.
+    #[inline]
     fn judged(
         &mut self,
         queues: &mut Queues<Params>,

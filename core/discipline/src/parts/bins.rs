@@ -107,6 +107,7 @@ impl Bins {
     }
 
     /// Queues a packet.
+    #[inline]
     pub(crate) fn push(&mut self, bin: usize, packet: Packet) {
         self.held.count(packet.bytes());
         self.slab.push(&mut self.chains[bin], packet);
@@ -127,6 +128,7 @@ impl Bins {
     }
 
     /// The length of the packet at the head of a bin.
+    #[inline]
     pub(crate) fn front_bytes(&self, bin: usize) -> Option<u64> {
         self.front(bin).map(Packet::bytes)
     }
@@ -190,6 +192,7 @@ impl Bins {
     }
 
     /// Takes the next packet that was put aside.
+    #[inline]
     pub(crate) fn pop_aside(&mut self) -> Option<Packet> {
         let packet = self.slab.pop(&mut self.aside)?;
         self.held.uncount(packet.bytes());

@@ -72,11 +72,13 @@ impl Lists {
     }
 
     /// The entry at the bottom of `list`.
+    #[inline]
     pub(crate) fn bottom(&self, list: usize) -> Option<usize> {
         self.entry(self.links[self.capacity + list].above)
     }
 
     /// The entry on top of `list`.
+    #[inline]
     pub(crate) fn top(&self, list: usize) -> Option<usize> {
         self.entry(self.links[self.capacity + list].below)
     }

@@ -6,7 +6,6 @@
 //! ```
 //!
 //! - [`rewrite`]: changes to headers
-//! - [`encapsulation`]: headers put before a payload, and taken off
 //! - [`fragment`]: IPv4 fragmentation
 //! - [`port`]: a discipline in front of a link
 //! - [`transmitter`]: when the link starts each frame, and when it becomes free again
@@ -14,7 +13,6 @@
 //! A network layer decides, and changes nothing. Its decision is a [`Departure`]: a short list of rewrites
 //! and an exit. For a new kind of rewrite, add a field to [`Rewrites`] at its place in the order.
 
-pub mod encapsulation;
 pub mod fragment;
 pub mod port;
 pub mod rewrite;

@@ -7,10 +7,9 @@
 use weir_packet::Ecn;
 use weir_packet::key::Family;
 use weir_wire::ethernet::{self, Mac};
-use weir_wire::{EtherType, checksum, ipv4, ipv6};
+use weir_wire::{checksum, ipv4, ipv6};
 
-use crate::headers::{self, Headers};
-use crate::link;
+use crate::headers::Headers;
 
 /// Decrements the TTL or hop limit, not below zero. `headers` keeps the received value.
 #[inline]
@@ -49,15 +48,10 @@ pub fn write_ecn(frame: &mut [u8], headers: &Headers, ecn: Ecn) {
     }
 }
 
-/// Marks a frame that leaves a queue as "congestion experienced", if it is IP, or IP behind an FPF header; `fpf` is the
-/// Ethernet type of FPF frames. Its headers are parsed again, which is cheap because few packets are marked. Returns
+/// Marks a frame that leaves a queue as "congestion experienced", if it has an IP packet with these headers. Returns
 /// whether the mark is new.
-pub fn mark_congestion(frame: &mut [u8], fpf: Option<EtherType>) -> bool {
-    let headers = match link::peek(frame) {
-        Some(link) if Some(link.ethertype) == fpf => headers::peek_behind_fpf(frame, link.l3),
-        _ => headers::peek(frame),
-    };
-    write_ecn(frame, &headers, Ecn::Congested);
+pub fn mark_congestion(frame: &mut [u8], headers: &Headers) -> bool {
+    write_ecn(frame, headers, Ecn::Congested);
     headers.is_ip() && headers.ecn != Ecn::Congested
 }
 
@@ -85,6 +79,7 @@ fn change_v4(packet: &mut [u8], word: usize, change: impl FnOnce(&mut ipv4::View
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::headers;
     use etherparse::PacketBuilder;
     use proptest::prelude::*;
 
@@ -131,17 +126,22 @@ mod tests {
         }
     }
 
+    fn mark(frame: &mut [u8]) -> bool {
+        let headers = headers::peek(frame);
+        mark_congestion(frame, &headers)
+    }
+
     #[test]
     fn a_mark_reaches_packets_behind_tags_and_leaves_others_alone() {
         let mut tagged = v4(9, 0b10);
         tagged.splice(12..12, [0x88, 0xa8, 0, 3, 0x81, 0, 0, 7]);
-        assert!(mark_congestion(&mut tagged, None));
-        assert!(!mark_congestion(&mut tagged, None));
+        assert!(mark(&mut tagged));
+        assert!(!mark(&mut tagged));
         assert_eq!(headers::peek(&tagged).ecn, Ecn::Congested);
         assert!(checksum::is_right(&tagged[22..42]));
         for other in [vec![], vec![0; 60], vec![0xff; 13]] {
             let mut frame = other.clone();
-            assert!(!mark_congestion(&mut frame, None));
+            assert!(!mark(&mut frame));
             assert_eq!(frame, other);
         }
     }

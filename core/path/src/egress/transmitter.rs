@@ -24,7 +24,7 @@ impl Link {
 
     /// How far behind the clock the schedule may lag: a burst minus the frame in which the lag ends,
     /// and minus the time between the decision to send and the sending, which varies.
-    pub(crate) fn lag_max(&self) -> Span {
+    pub fn lag_max(&self) -> Span {
         const SENDING: Span = Span::from_micros(50);
         let one = self.wire_bytes(u64::from(self.frame_bytes_max));
         self.rate

@@ -37,7 +37,7 @@ pub struct Held {
 
 impl Held {
     /// Updates the number of the ingress port after port `gone` has been removed and later ports have moved up.
-    pub(crate) fn renumber(&mut self, gone: usize) {
+    pub fn renumber(&mut self, gone: usize) {
         self.ingress = match self.ingress {
             Some(number) if number == gone => None,
             Some(number) if number > gone => Some(number - 1),

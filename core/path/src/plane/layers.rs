@@ -4,19 +4,18 @@
 //!  route:   link -> ip::parse -> source check -> classify -> [burst] -> ip::forward --+--> depart -> Port::offer
 //!  bridge:  bridge::parse ---------------------> classify -----------> bridge::forward-+
 //!                     \______________ fates.discard, perhaps an ICMP error
-//!  fpf:     frames of its Ethernet type leave `route` after `link`, and continue in `plane::fpf`
-//!  edge:    before `ip::forward`, packets that match an encapsulation get a header in `plane::edge`
+//!  overlay: takes frames of its Ethernet type after `link`, and packets of a burst before `ip::forward`
 //! ```
 
 use std::net::IpAddr;
 
 use weir_base::Instant;
 use weir_packet::{KeyKind, Packet, Reason};
-use weir_wire::ethernet;
+use weir_wire::{ethernet, vlan};
 
 use crate::bridge;
 use crate::classify::{Classified, classify};
-use crate::egress::{self, Departure, Exit};
+use crate::egress::{self, Departure, Exit, Rewrites};
 use crate::exception::Cause;
 use crate::headers::{Headers, Parsed};
 use crate::ip::forward::{Origin, Stop, forward};
@@ -34,34 +33,46 @@ use crate::plane::{Mode, Plane};
 
 impl Plane {
     /// Handles a packet that arrived at a routed port.
-    pub(super) fn route(&mut self, ingress: usize, packet: Packet, arrival: &Arrival) {
-        if arrival.vlan.is_some_and(|tci| tci & 0x0fff != 0) {
-            return self.route_tagged(ingress, packet, arrival);
+    pub(super) fn route(&mut self, ingress: usize, mut packet: Packet, arrival: &Arrival) {
+        let tag = arrival.vlan.map_or(0, |tci| tci & 0x0fff);
+        if let Some(vlan) = self.overlay_vlan(&packet, tag)
+            && let Some(mut overlay) = self.overlay.take()
+        {
+            let refused = overlay.receive(self, ingress, vlan, packet, arrival);
+            self.overlay = Some(overlay);
+            match refused {
+                Some(refused) => packet = refused,
+                None => return,
+            }
         }
-        let frame = self.pool.frame(&packet);
-        if let Some(input) = self.fpf_input(ingress, link::ethertype(frame)) {
-            return self.route_fpf(ingress, input, packet, arrival);
-        }
-        let link = match link::validate(frame) {
-            Ok(link) => link,
-            Err(Reason::UnknownVlan) => return self.route_tagged(ingress, packet, arrival),
-            Err(reason) => {
+        let link = match link::validate(self.pool.frame(&packet)) {
+            Ok(link) if tag == 0 => link,
+            other => {
+                let reason = other.err().unwrap_or(Reason::UnknownVlan);
                 self.fates.discard(packet, reason);
                 return;
             }
         };
-        // Without a tag, the type is the one that was checked above.
-        if link.l3 != ethernet::HEADER_LEN
-            && let Some(input) = self.fpf_input(ingress, Some(link.ethertype))
-        {
-            return self.route_untagged_fpf(ingress, input, packet, arrival);
-        }
         self.route_ip(ingress, packet, &link, arrival);
+    }
+
+    /// The VLAN of a frame of the overlay, or zero; `tag` is the VLAN if it arrived out of band. `None` if this is not a
+    /// frame of the overlay, or if it has two tags.
+    #[inline(always)]
+    fn overlay_vlan(&self, packet: &Packet, tag: u16) -> Option<u16> {
+        let ethertype = self.overlay_ethertype?;
+        let link = link::peek(self.pool.frame(packet))?;
+        let vlan = match link.l3 - ethernet::HEADER_LEN {
+            0 => tag,
+            vlan::TAG_LEN if tag == 0 => link.vlan,
+            _ => return None,
+        };
+        (link.ethertype == ethertype).then_some(vlan)
     }
 
     /// Handles a packet whose link layer has been validated, at a routed port.
     #[inline]
-    pub(super) fn route_ip(
+    pub fn route_ip(
         &mut self,
         ingress: usize,
         mut packet: Packet,
@@ -88,7 +99,7 @@ impl Plane {
                 arrival.at,
             )
         {
-            if !self.is_within_fpf() {
+            if !self.within_overlay {
                 self.forward_gathered(); // they arrived before it
             }
             return self.redirect(ingress, parsed.packet, Cause::RouterAlert, arrival.at);
@@ -105,7 +116,7 @@ impl Plane {
     /// Hands a packet that the network layer refused to the control element, or drops it.
     #[cold]
     fn refuse_packet(&mut self, ingress: usize, packet: Packet, reason: Reason, arrival: &Arrival) {
-        if self.is_within_fpf() {
+        if self.within_overlay {
             return self.refuse_inner(packet, reason);
         }
         self.forward_gathered(); // they arrived before it
@@ -113,14 +124,21 @@ impl Plane {
             self.fates.discard(packet, reason); // the kernel sent it, not a neighbour
             return;
         }
-        let packet = if reason == Reason::NotIp && arrival.offload.checksum.is_none() {
-            match self.encapsulate_other(ingress, packet, arrival.at) {
-                Some(packet) => packet,
+        let mut packet = packet;
+        if reason == Reason::NotIp && arrival.offload.checksum.is_none() && self.overlay.is_some() {
+            let parsed = bridge::parse(&self.pool, packet);
+            self.gathered.push(Held {
+                packet: classify(&mut self.pool, parsed),
+                ingress: Some(ingress),
+                origin: Origin::Transit,
+                by_rule: false,
+            });
+            self.offer_burst();
+            match self.gathered.pop() {
+                Some(held) => packet = held.packet.packet,
                 None => return,
             }
-        } else {
-            packet
-        };
+        }
         let frame = self.pool.frame(&packet);
         let Some(cause) = self.exceptions.cause(frame, reason, None, arrival.at) else {
             self.fates.discard(packet, reason);
@@ -135,7 +153,7 @@ impl Plane {
         }
     }
 
-    /// Drops a packet that left a path, and that the network layer refused. Neither the control element nor the kernel
+    /// Drops a packet that left the overlay, and that the network layer refused. Neither the control element nor the kernel
     /// gets it: no neighbour sent it on the link of the port, and the kernel has no copy.
     #[cold]
     fn refuse_inner(&mut self, packet: Packet, reason: Reason) {
@@ -176,13 +194,13 @@ impl Plane {
             }
             Err(reason) => reason,
         };
-        match self.is_within_fpf() {
+        let overlay = self.overlay.as_ref();
+        let is_of_tunnel = || overlay.is_some_and(|overlay| overlay.is_of_tunnel(headers));
+        match self.within_overlay {
             true if reason == Reason::ReversePath && self.is_reached_by_paths(headers) => Ok(()),
             true => Err(reason),
             // The kernel checks and counts packets to the router itself.
-            false if self.is_for_router(headers) && !self.is_of_tunnel(headers) => {
-                Err(Reason::LocalDelivery)
-            }
+            false if self.is_for_router(headers) && !is_of_tunnel() => Err(Reason::LocalDelivery),
             false => Err(reason),
         }
     }
@@ -217,11 +235,7 @@ impl Plane {
 
     /// Finishes the checksum, if the sender left it to hardware.
     #[inline]
-    pub(super) fn finish_checksum(
-        &mut self,
-        parsed: &Parsed,
-        arrival: &Arrival,
-    ) -> Result<(), Reason> {
+    pub fn finish_checksum(&mut self, parsed: &Parsed, arrival: &Arrival) -> Result<(), Reason> {
         let Some(partial) = arrival.offload.checksum else {
             return Ok(());
         };
@@ -231,11 +245,11 @@ impl Plane {
         partial.finish(frame, stripped)
     }
 
-    /// Adds a classified IP packet to the burst. A packet that was within an FPF packet is forwarded at once: the
-    /// number of packets that a frame may become is bounded, and they are counted while that frame is handled.
+    /// Adds a classified IP packet to the burst. A packet that left the overlay is forwarded at once: the overlay bounds
+    /// the number of packets that a frame may become, and counts them while that frame is handled.
     #[inline]
     fn gather(&mut self, held: Held) {
-        if self.is_within_fpf() {
+        if self.within_overlay {
             let now = held.packet.packet.arrived;
             return self.send_on(held, now);
         }
@@ -249,8 +263,8 @@ impl Plane {
     /// The caller returns the memory of dropped packets to the pool.
     #[inline]
     pub(super) fn forward_gathered(&mut self) {
-        if self.edge.is_some() && !self.gathered.is_empty() {
-            self.encapsulate_gathered();
+        if self.overlay.is_some() && !self.gathered.is_empty() {
+            self.offer_burst();
         }
         match self.gathered.len() {
             0 => {}
@@ -262,6 +276,12 @@ impl Plane {
             }
             _ => self.forward_burst(),
         }
+    }
+
+    fn offer_burst(&mut self) {
+        let mut burst = std::mem::take(&mut self.gathered);
+        self.lend(|overlay, plane| overlay.take_burst(plane, &mut burst));
+        self.gathered = burst;
     }
 
     fn forward_burst(&mut self) {
@@ -276,7 +296,7 @@ impl Plane {
     }
 
     /// Forwards a classified IP packet, at once or after it has waited.
-    pub(super) fn send_on(&mut self, held: Held, now: Instant) {
+    pub fn send_on(&mut self, held: Held, now: Instant) {
         let route = self.tables.route_number(held.packet.headers.destination());
         self.send_by(route, held, now);
     }
@@ -321,7 +341,34 @@ impl Plane {
         }
     }
 
-    /// Drops packets whose next hop does not answer. Within an FPF path, senders get no ICMP error.
+    /// Sends a frame to a neighbour on a link, at once or after it has waited, or lets it
+    /// wait for the neighbour's MAC address.
+    #[cold]
+    pub fn send_to_neighbour(&mut self, held: Held, neighbour: NeighbourKey, now: Instant) {
+        let known = self.tables.neighbours.get(&neighbour);
+        let Some(destination) = known.and_then(|known| known.mac()) else {
+            return self.wait(held, neighbour, now);
+        };
+        let Classified { packet, headers } = held.packet;
+        let reason = match self.tables.interfaces.get(&neighbour.0) {
+            None => Reason::NotAPort,
+            Some(interface) if !interface.up => Reason::DeviceDown,
+            Some(interface) if packet.len > ethernet::HEADER_LEN as u32 + interface.mtu => {
+                Reason::TooBig
+            }
+            Some(interface) => {
+                let rewrites = Rewrites {
+                    macs: Some([destination, interface.mac]),
+                    ..Rewrites::default()
+                };
+                let exit = Exit::Interface(neighbour.0);
+                return self.depart(packet, &headers, &Departure { rewrites, exit });
+            }
+        };
+        self.fates.discard(packet, reason);
+    }
+
+    /// Drops packets whose next hop does not answer. Senders get no ICMP error about packets of the overlay.
     pub(super) fn give_up(&mut self, failed: Vec<Held>, now: Instant) {
         for held in failed {
             let place = Place::coming(held.ingress);
@@ -337,7 +384,7 @@ impl Plane {
     }
 
     /// Rewrites a packet and offers it to its egress port.
-    pub(super) fn depart(&mut self, mut packet: Packet, headers: &Headers, departure: &Departure) {
+    pub fn depart(&mut self, mut packet: Packet, headers: &Headers, departure: &Departure) {
         let port = match departure.exit {
             Exit::Port(port) => Some(port),
             Exit::Interface(interface) => self.port_of(interface),
@@ -361,24 +408,27 @@ impl Plane {
     }
 
     /// Drops an IP packet, and sends the ICMP error that `notify` names. If the policy redirects the packet, the
-    /// control element gets it instead, and answers it. Packets of our own tunnels are also addressed to this router;
-    /// they leave their tunnel here instead.
-    pub(super) fn drop(
-        &mut self,
-        held: Held,
-        reason: Reason,
-        notify: Option<IcmpCause>,
-        now: Instant,
-    ) {
-        let held = match self.tunnel_input(&held, reason) {
-            Some(Ok(input)) => return self.leave_tunnel(held, input, now),
-            Some(Err(reason)) => {
-                self.fates.discard(held.packet.packet, reason);
-                return;
-            }
-            None => held,
+    /// control element gets it instead, and answers it. Packets of the overlay's tunnels are also addressed to this
+    /// router; the overlay takes them instead.
+    pub fn drop(&mut self, held: Held, reason: Reason, notify: Option<IcmpCause>, now: Instant) {
+        let may_be_of_tunnel = reason == Reason::LocalDelivery && held.origin == Origin::Transit;
+        if !may_be_of_tunnel || self.overlay_ethertype.is_none() {
+            return self.drop_ip(held, reason, notify, now);
+        }
+        let Some(mut overlay) = self.overlay.take() else {
+            self.delivered = Some(held); // the overlay is sending it
+            return;
         };
-        let comes_out = reason == Reason::LocalDelivery && self.is_within_fpf();
+        let refused = overlay.deliver(self, held, now);
+        self.overlay = Some(overlay);
+        if let Some(held) = refused {
+            self.drop_ip(held, reason, notify, now);
+        }
+    }
+
+    /// Like [`Self::drop`], for a packet that the overlay does not take.
+    pub fn drop_ip(&mut self, held: Held, reason: Reason, notify: Option<IcmpCause>, now: Instant) {
+        let comes_out = reason == Reason::LocalDelivery && self.within_overlay;
         let Held {
             packet: Classified { packet, headers },
             ingress,

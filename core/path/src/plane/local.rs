@@ -1,14 +1,14 @@
 //! Packets between the plane and processes of this machine, which have their own port.
 //!
 //! ```text
-//!  process --> kernel's route --> [local port] --> edge --match--> path of FPF
+//!  process --> kernel's route --> [local port] --> overlay --match--> path of the overlay
 //!     ^                                 |            \--> by the routes; one back out of a local port: no-route
 //!     |                                 v
 //!     +--- kernel <-- [local port] <----+-- ICMP errors about these packets
-//!                                       +-- packets for this machine that came out of a path of FPF
+//!                                       +-- packets for this machine that came out of the overlay
 //! ```
 //!
-//! The kernel routes packets for an FPF path into such a port, so its tables have routes out of the port. The plane
+//! The kernel routes packets for the overlay into such a port, so its tables have routes out of the port. The plane
 //! treats these routes as leading nowhere: packets that followed them would loop between the kernel and the router
 //! forever. Only packets for the machine itself are written to the port.
 //!
@@ -49,7 +49,7 @@ impl Plane {
 
     /// The port through which the kernel gets packets that left a path: of several, the first by name.
     #[cold]
-    pub(super) fn local_port(&self) -> Option<usize> {
+    pub fn local_port(&self) -> Option<usize> {
         let takes = |p: &PlanePort| p.is_local && !p.closing && p.mode == Mode::Routed;
         let ports = self.ports.iter().enumerate();
         let first = ports.filter(|(_, p)| takes(p)).min_by_key(|(_, p)| &p.name);

@@ -1,22 +1,15 @@
 //! Everything that a packet touches, owned in one place: pool, counters, ports, tables.
 //!
 //! One thread drives a plane, so the plane needs no locks. A router with more threads has a plane for each, and passes
-//! packets between them through rings. [`step`], `layers`, [`fpf`] and [`edge`] move packets through the plane,
-//! `redirect` to and from a control element, and `local` to and from processes of this machine; this file adds, changes
-//! and removes ports.
+//! packets between them through rings. [`step`] and `layers` move packets through the plane, `redirect` to and from a
+//! control element, and `local` to and from processes of this machine; this file adds, changes and removes ports.
 
 pub mod deferred;
-pub mod edge;
-mod edge_classes;
-mod edge_size;
 pub mod filter;
-pub mod fpf;
-mod fpf_exit;
-mod fpf_process;
-mod fpf_relay;
 mod layers;
 mod local;
 pub mod observe;
+pub mod overlay;
 mod redirect;
 mod round_trips;
 pub mod step;
@@ -29,6 +22,7 @@ use std::sync::Arc;
 use weir_base::{Instant, Rate, Streams, Tally};
 use weir_discipline::Spec;
 use weir_packet::{Direction, DropCounters, FlowKey, Packet, Pool, Reason, Slot};
+use weir_wire::EtherType;
 
 use crate::egress::port::{Link, Port};
 use crate::exception::Exceptions;
@@ -39,9 +33,8 @@ use crate::ip::source_check::Passed;
 use crate::ip::tables::{BURST, Interface, NeighbourKey, SourceCheck, Tables};
 use crate::ip::waiting::{Held, Waiting};
 use crate::plane::deferred::Deferred;
-use crate::plane::edge::Edge;
-use crate::plane::fpf::Fpf;
 use crate::plane::observe::{At, Batch, Events, Observers, TooMany};
+use crate::plane::overlay::Overlay;
 use crate::plane::round_trips::Measured;
 use crate::plane::step::Arrival;
 use crate::plane::watch::{Fetched, Frame, PacketRecorder, Place, Sightings, Want, Watched};
@@ -77,9 +70,10 @@ pub struct PlanePort {
     pub charged: Tally,
     /// Packets and bytes that left the queue, but were dropped because the device disappeared before it took them.
     pub(crate) unsent: Tally,
-    pub(crate) index: Option<u32>,
+    /// Index of the interface, while it exists.
+    pub index: Option<u32>,
     /// Whether the port is about to be removed and accepts no more packets.
-    pub(crate) closing: bool,
+    pub closing: bool,
     /// Whether the port leads to processes of this machine instead of a link.
     pub(crate) is_local: bool,
     /// Source check of the port; `None` to use the kernel's setting.
@@ -105,8 +99,10 @@ impl PlanePort {
 
 /// Everything that a packet touches, driven by one thread.
 pub struct Plane {
-    pub(crate) pool: Pool,
-    pub(crate) fates: DropCounters,
+    /// The memory of packets.
+    pub pool: Pool,
+    /// The counters of dropped and marked packets.
+    pub fates: DropCounters,
     pub(crate) ports: Vec<PlanePort>,
     pub(crate) tables: Arc<Tables>,
     pub(crate) next_hops: NextHopCache,
@@ -118,9 +114,15 @@ pub struct Plane {
     /// Fragments made of packets, except the first of each packet.
     pub(crate) fragments: u64,
     pub(crate) exceptions: Exceptions,
-    pub(crate) fpf: Option<Box<Fpf>>,
-    pub(crate) edge: Option<Box<Edge>>,
-    pub(crate) streams: Streams,
+    pub(crate) overlay: Option<Box<dyn Overlay>>,
+    pub(crate) overlay_ethertype: Option<EtherType>,
+    /// The packet to this router that the overlay has sent last. The overlay takes it, or returns it to
+    /// [`Self::drop_ip`].
+    pub delivered: Option<Held>,
+    /// Whether the packet that is being handled came out of the overlay's header; the overlay sets this.
+    pub within_overlay: bool,
+    /// The source of all random streams.
+    pub streams: Streams,
     /// Memory for one segment of a superframe.
     pub(crate) segment: Vec<u8>,
     pub(crate) watch: Option<Box<PacketRecorder>>,
@@ -149,8 +151,10 @@ impl Plane {
             errors: ErrorBudget::default(),
             fragments: 0,
             exceptions: Exceptions::default(),
-            fpf: None,
-            edge: None,
+            overlay: None,
+            overlay_ethertype: None,
+            delivered: None,
+            within_overlay: false,
             streams,
             segment: Vec::new(),
             watch: None,
@@ -205,7 +209,7 @@ impl Plane {
     /// Closes a port: it accepts no more packets, and sends the packets that it holds at its rate.
     pub fn close_port(&mut self, number: usize) {
         self.ports[number].closing = true;
-        self.bind_fpf();
+        self.bind_overlay(None);
     }
 
     /// Drops frames that arrived before `at` with [`Reason::Stale`] when they are received.
@@ -232,12 +236,9 @@ impl Plane {
         let now = self.now;
         self.observers.flush_all(&self.ports, &self.fates, now);
         self.ports.remove(number);
-        self.bind_fpf();
+        self.bind_overlay(Some(number));
         self.passed.clear();
         self.waiting.renumber(number);
-        if let Some(edge) = &mut self.edge {
-            edge.renumber(number);
-        }
     }
 
     /// Changes the discipline and the link of a port, without losing packets.
@@ -268,16 +269,10 @@ impl Plane {
 
     /// Drops all held packets, because the router stops.
     pub fn shut_down(&mut self) {
-        let shaped = self.edge.iter_mut().flat_map(|edge| edge.drain());
-        for held in self.waiting.drain().into_iter().chain(shaped) {
+        for held in self.waiting.drain() {
             self.fates.discard(held.packet.packet, Reason::Shutdown);
         }
-        let processors = self
-            .fpf
-            .iter_mut()
-            .map(|fpf| std::mem::take(&mut fpf.processors));
-        let processors = processors.flatten().collect();
-        self.end_processors(processors);
+        self.lend(|overlay, plane| overlay.shut_down(plane));
         while let Some(last) = self.ports.len().checked_sub(1) {
             self.remove_port(last, Reason::Shutdown);
         }
@@ -355,10 +350,11 @@ impl Plane {
     }
 
     /// The neighbours that packets were sent to since the last call, except those of routes with several next hops,
-    /// which are all gateways; and the neighbours that FPF rules name.
+    /// which are all gateways; and the neighbours that the overlay names.
     pub fn take_neighbours_in_use(&mut self, now: Instant) -> Vec<NeighbourKey> {
         let mut used = self.next_hops.take_used();
-        used.extend(self.fpf_neighbours());
+        let overlay = self.overlay.iter();
+        used.extend(overlay.flat_map(|overlay| overlay.neighbours(self)));
         for neighbour in &used {
             self.waiting.pending().answers(*neighbour, now);
         }
@@ -368,6 +364,12 @@ impl Plane {
     /// The ports, by number.
     pub fn ports(&self) -> &[PlanePort] {
         &self.ports
+    }
+
+    /// Offers a packet to a port, unchanged.
+    #[inline]
+    pub fn offer(&mut self, port: usize, packet: Packet) {
+        self.ports[port].port.offer(packet);
     }
 
     /// The current snapshot.
@@ -390,13 +392,13 @@ impl Plane {
         &self.waiting
     }
 
-    /// Packets that were created here: ICMP errors, fragments except the first of each packet, copies and other packets
-    /// of FPF, and packets of a control element. Each of them is sent or dropped like a received packet.
+    /// Packets that were created here: ICMP errors, fragments except the first of each packet, packets
+    /// of the overlay, and packets of a control element. Each of them is sent or dropped like a received packet.
     pub fn created(&self) -> u64 {
         let injected = self.exceptions.stats();
         self.errors.stats().sent()
             + self.fragments
-            + self.fpf_stats().created.packets
+            + self.overlay.as_ref().map_or(0, |overlay| overlay.created())
             + injected.injected.packets
             + injected.refused.packets
     }
@@ -462,12 +464,21 @@ impl Plane {
                 slot.interface.clone_from(&interface.name);
             }
         }
-        self.bind_fpf();
+        self.bind_overlay(None);
+    }
+
+    fn bind_overlay(&mut self, removed: Option<usize>) {
+        self.lend(|overlay, plane| overlay.bind(plane, removed));
+    }
+
+    /// Whether packets wait for the overlay's control thread that were not announced yet.
+    pub fn announce_overlay(&mut self) -> bool {
+        self.overlay.as_mut().is_some_and(|o| o.announce())
     }
 
     /// Returns the memory of dropped packets to the pool; observers and a watch see the packets first.
     #[inline]
-    pub(crate) fn reclaim(&mut self, place: Place) {
+    pub fn reclaim(&mut self, place: Place) {
         if !self.fates.to_be_freed().is_empty() {
             self.show_ended(place, None);
         }

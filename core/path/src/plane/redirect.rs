@@ -53,9 +53,14 @@ impl Plane {
         self.exceptions.rate(now)
     }
 
+    /// Whether a control element takes exceptions.
+    pub fn is_attended(&self, now: Instant) -> bool {
+        self.exceptions.is_attended(now)
+    }
+
     /// Hands a packet to the control element, and discards it here.
     #[cold]
-    pub(super) fn redirect(&mut self, ingress: usize, packet: Packet, cause: Cause, now: Instant) {
+    pub fn redirect(&mut self, ingress: usize, packet: Packet, cause: Cause, now: Instant) {
         let frame = self.pool.frame(&packet);
         let port = &self.ports[ingress].name;
         let reason = self.exceptions.push(cause, port, frame, now);

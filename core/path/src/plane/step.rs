@@ -16,6 +16,7 @@ use weir_packet::{Ecn, Reason, Slot};
 use crate::egress::rewrite;
 use crate::headers;
 use crate::ip::tables::Tables;
+use crate::link;
 use crate::link::offload::Offload;
 use crate::plane::observe::{At, Refused};
 use crate::plane::watch::{self, Place};
@@ -260,15 +261,9 @@ impl Plane {
         }
         let expired = self.waiting.expired(now);
         self.give_up(expired, now);
-        let shaped = self.release_shaped(now);
-        let expiry = self.expire_encapsulations(now);
-        let incomplete = self.expire_processed(now);
-        let mut next = [self.waiting.deadline(), shaped, expiry, incomplete]
-            .into_iter()
-            .flatten()
-            .min();
-        let fpf = self.fpf.as_ref();
-        let fpf = fpf.map(|fpf| fpf.table.domain().ethertype());
+        let due = self.lend(|overlay, plane| overlay.step(plane, now));
+        let due = [self.waiting.deadline(), due.flatten()];
+        let mut next = due.into_iter().flatten().min();
         for number in 0..self.ports.len() {
             let slot = &mut self.ports[number];
             let room = OUTBOX_MAX - slot.outbox.len();
@@ -283,11 +278,21 @@ impl Plane {
             for packet in slot.outbox.range(OUTBOX_MAX - room..) {
                 let keys = &self.pool.keys;
                 slot.talkers.sent(packet.bytes(), || *keys.key(packet));
-                if packet.ecn == Ecn::Congested
-                    && rewrite::mark_congestion(self.pool.frame_mut(packet), fpf)
-                    && let Some(watch) = &mut self.watch
-                {
-                    watch.marked(packet.slot);
+                if packet.ecn == Ecn::Congested {
+                    let frame = self.pool.frame_mut(packet);
+                    let headers = match (&self.overlay, link::peek(frame)) {
+                        (Some(overlay), Some(link))
+                            if overlay.ethertype() == Some(link.ethertype) =>
+                        {
+                            overlay.peek(frame, link.l3)
+                        }
+                        _ => headers::peek(frame),
+                    };
+                    if rewrite::mark_congestion(frame, &headers)
+                        && let Some(watch) = &mut self.watch
+                    {
+                        watch.marked(packet.slot);
+                    }
                 }
             }
             if self.ports[number].round_trips.is_some() {

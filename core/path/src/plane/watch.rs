@@ -110,15 +110,16 @@ pub(crate) struct Frame<'a> {
 
 /// Where a packet was dropped.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub struct Place {
     /// Number of the port.
-    pub(crate) port: Option<usize>,
-    pub(crate) direction: Option<Direction>,
+    pub port: Option<usize>,
+    /// Whether the packet arrived there or should leave there.
+    pub direction: Option<Direction>,
 }
 
 impl Place {
     /// For a packet that arrived at this port.
-    pub(crate) fn coming(ingress: Option<usize>) -> Self {
+    pub fn coming(ingress: Option<usize>) -> Self {
         Self {
             port: ingress,
             direction: Some(Direction::Inbound),

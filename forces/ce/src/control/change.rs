@@ -14,7 +14,7 @@ use weir_base::Instant;
 use weir_base::setting::Scalar;
 use weir_element::differences;
 use weir_lfb::{Plan, section};
-use weir_model::{Change, ComponentPath, Fault, IdPath, Operation, Step, Value};
+use weir_model::{Change, ComponentPath, Fault, Operation, Value};
 use weir_protocol::path_selector::PathSelector;
 use weir_protocol::schema::Access;
 use weir_protocol::value;
@@ -432,10 +432,11 @@ fn setting(fe: &Fe, resolved: &Resolved) -> Option<ComponentPath> {
     if let Some(kind) = settings::kind_path((class, id), name) {
         return Some(kind);
     }
-    let path = IdPath {
-        class,
-        instance: name.cloned().into_iter().collect(),
-        steps: vec![Step::Member(id)],
-    };
-    section::ROUTER.locate(&path).ok()
+    let name = name.map_or("", String::as_str); // no instance has an empty name
+    let (class, block) = section::ROUTER.block(name, &|other| other.id == class)?;
+    let parameter = class
+        .parameters
+        .iter()
+        .find(|parameter| parameter.id == id)?;
+    Some(block.join(parameter.name))
 }

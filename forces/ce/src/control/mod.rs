@@ -16,6 +16,8 @@ mod sync;
 mod tables;
 mod watch;
 
+pub use tables::{ASSOCIATIONS, FES, LFBS};
+
 use std::collections::{BTreeMap, VecDeque};
 
 use weir_base::Instant;

@@ -12,14 +12,15 @@ use std::sync::Arc;
 
 use weir_base::{Instant, Span};
 use weir_controller::Sample;
-use weir_model::{Component, Value};
+use weir_model::Value;
+use weir_model::column::rows;
 
-use super::{Command, CommandId, ControllerPlan, Controllers, Done, Note, Report};
+use super::table::COLUMNS;
+use super::{Command, CommandId, ControllerPlan, Controllers, Done, Note};
 use crate::Control;
 use crate::contract::{
     Answer, CeSubscription, LogEvent, Output, Place, Refusal, Request, Ticket, WatchId,
 };
-use crate::tables::CONTROLLERS;
 
 /// Tickets of the bridge have this bit set; tickets of the driver must not.
 const OWN: u64 = 1 << 63;
@@ -172,28 +173,9 @@ impl Bridge {
         self.controllers.poll_note()
     }
 
-    /// The rows of the table [`CONTROLLERS`].
+    /// The rows of the table [`CONTROLLERS`](super::CONTROLLERS).
     pub fn table(&self, now: Instant) -> Value {
-        let row = |report: Report| {
-            let gauges = report.gauges.iter();
-            let gauges = gauges.map(|(name, value)| ((*name).into(), (*value).into()));
-            let gauges = Value::Struct(gauges.collect());
-            let troubles = report.troubles.iter();
-            let troubles: Vec<_> = troubles
-                .map(|(element, why)| format!("{element}: {why}"))
-                .collect();
-            let [there, all] = report.elements.map(|n| Value::Whole(n as u64));
-            Component::values(CONTROLLERS.components, |component| match component.name {
-                "controller" => report.name.as_str().into(),
-                "kind" => report.kind.into(),
-                "elements" => there.clone(),
-                "configured" => all.clone(),
-                "gauges" => gauges.clone(),
-                _ if troubles.is_empty() => Value::Absent,
-                _ => troubles.join("; ").into(),
-            })
-        };
-        Value::List(self.controllers.report(now).into_iter().map(row).collect())
+        rows(COLUMNS, self.controllers.report(now))
     }
 
     fn ask(&mut self, now: Instant, control: &mut Control, asked: Asked, request: Request) {

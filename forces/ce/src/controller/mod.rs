@@ -39,6 +39,7 @@ mod redirect;
 mod sample;
 mod section;
 mod steering;
+mod table;
 
 use std::sync::Arc;
 
@@ -53,6 +54,7 @@ pub use self::section::{
     CONTROLLER, ControllerPlan, DEVICE, DEVICE_CLASS, DevicePlan, QueueKind, QueuePlan,
 };
 use self::steering::Steering;
+pub use self::table::CONTROLLERS;
 
 /// Validity of a sample from a subscription. If an FE's transport does not notice the end of the FE, the controller
 /// notices after this time; with the `timeout` of `flow_control` that is less than a second.

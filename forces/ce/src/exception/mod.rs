@@ -29,11 +29,11 @@ pub mod neighbour;
 pub mod received;
 pub mod remote;
 pub mod remotes;
+mod table;
 
 use std::net::IpAddr;
 
 use weir_base::Instant;
-use weir_model::{Component, Value};
 use weir_packet::Pool;
 use weir_path::bridge;
 use weir_path::classify::classify;
@@ -47,7 +47,7 @@ use weir_protocol::wire::redirect::{
 use weir_wire::ethernet::{self, Mac};
 
 use self::received::Received;
-use crate::tables::EXCEPTIONS;
+pub use self::table::EXCEPTIONS;
 
 /// Longest frame in a REDIRECT, in bytes.
 const FRAME_LEN_MAX: usize = 65_535 + ethernet::HEADER_LEN;
@@ -125,54 +125,6 @@ pub struct Stats {
     pub not_answered: u64,
     /// Dropped: not for the CE.
     pub not_for_us: u64,
-}
-
-impl Stats {
-    /// The rows of the table [`EXCEPTIONS`].
-    pub fn rows(&self) -> Value {
-        let rows = [
-            (
-                "kernel",
-                self.kernel,
-                "passed to the kernel of the CE, through the TAP device of the port",
-            ),
-            ("icmp", self.icmp, "answered with an ICMP error"),
-            (
-                "neighbours",
-                self.neighbours,
-                "answered: ARP or neighbour discovery",
-            ),
-            (
-                "malformed",
-                self.malformed,
-                "dropped: the metadata is malformed or missing",
-            ),
-            (
-                "unknown_port",
-                self.unknown_port,
-                "dropped: the CE acts for no port with this number",
-            ),
-            (
-                "not_answered",
-                self.not_answered,
-                "dropped: an ICMP error is not permitted, or its rate limit is reached",
-            ),
-            (
-                "not_for_us",
-                self.not_for_us,
-                "dropped: the port has no TAP device, and the CE itself does not answer such packets",
-            ),
-        ];
-        let row = |(fate, packets, meaning): (&str, u64, &str)| {
-            Component::values(EXCEPTIONS.components, |component| match component.name {
-                "fate" => fate.into(),
-                "is_loss" => Value::Flag(meaning.starts_with("dropped")),
-                "packets" => packets.into(),
-                _ => meaning.into(),
-            })
-        };
-        Value::List(rows.into_iter().map(row).collect())
-    }
 }
 
 /// Answers of a CE to all its forwarding elements, which share the rate limits of ICMP errors.

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_base::setting::{Scalar, Settings};
 use weir_base::{Instant, Span};
+use weir_fpf_path::edge::filter::Filter;
 use weir_lfb::fpf::{self, Part};
 use weir_model::{ComponentPath, Fault};
-use weir_path::fpf::edge::filter::Filter;
 use weir_paths::{Carry, Change, FeId, LinkId, PathError, Paths};
 
 use super::rollout::{Place, Rollout};

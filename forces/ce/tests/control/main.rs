@@ -9,7 +9,6 @@ use weir_base::Span;
 use weir_base::setting::Scalar;
 use weir_ce::contract::{Answer, CeSubscription, Filter, LogEvent, Place, Refusal, Request};
 use weir_ce::desired::{Desired, DesiredValue};
-use weir_ce::tables::{ASSOCIATIONS, FES, LFBS};
 use weir_lfb::Plan;
 use weir_lfb::class::Block;
 use weir_model::{Change, ComponentPath, Operation};
@@ -85,7 +84,7 @@ fn get(world: &mut World, at: &str) -> Result<Answer, Refusal> {
 }
 
 fn state(world: &World) -> String {
-    let rows = world.control.table(world.now, &FES);
+    let rows = world.control.fes();
     rows.rows()[0].text("state").unwrap().to_owned()
 }
 
@@ -374,13 +373,13 @@ fn a_component_is_sampled_and_a_slow_reader_loses_the_oldest() {
 #[test]
 fn the_tables_of_the_ce_have_rows() {
     let world = world(&[("port.wan.rate", "5 Mbit")]);
-    let fes = world.control.table(world.now, &FES);
+    let fes = world.control.fes();
     assert_eq!(fes.rows()[0].whole("ports"), Some(2));
     assert_eq!(fes.rows()[0].whole("desired"), Some(1));
-    let associations = world.control.table(world.now, &ASSOCIATIONS);
+    let associations = world.control.associations(world.now);
     assert!(associations.rows()[0].whole("messages_sent") >= Some(3));
     assert_eq!(associations.rows()[0].text("peer"), Some("test"));
-    let lfbs = world.control.table(world.now, &LFBS);
+    let lfbs = world.control.lfbs();
     let wan = lfbs
         .rows()
         .iter()
@@ -429,5 +428,5 @@ fn an_impostor_does_not_end_the_association_of_its_victim() {
     let unproved = LogEvent::Unproved("edge1".to_owned(), "192.0.2.66:6704".to_owned());
     assert!(world.journal.contains(&unproved), "{:?}", world.journal);
     assert!(world.journal.contains(&LogEvent::Unknown(Id(9))));
-    assert_eq!(world.control.table(now, &ASSOCIATIONS).rows().len(), 1);
+    assert_eq!(world.control.associations(now).rows().len(), 1);
 }

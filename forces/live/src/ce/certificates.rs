@@ -1,28 +1,56 @@
 //! The table `certificates`.
 
-use weir_ce::tables::CERTIFICATES;
-use weir_model::{Component, Value};
+use weir_model::class::{Cell, Form, Layout, Type, Unit};
+use weir_model::column::{self, Column, Row, components};
+use weir_model::{Class, Component, Value};
 use weir_protocol::wire::Id;
 
 use crate::tml::Pinned;
-use crate::tml::identity::validities;
+use crate::tml::identity::{Validity, validities};
+
+/// The owner of a certificate, and its validity.
+struct Certificate;
+
+impl Row for Certificate {
+    type View<'a> = (String, Validity);
+}
+
+/// The certificates of the CE and of its FEs.
+pub(super) static CERTIFICATES: Class = Class {
+    name: "certificates",
+    metric: Some("ce_certificate"),
+    id: 0x00F7_031D,
+    about: "the certificates of the control element and of its forwarding elements, and when they expire",
+    key: &["owner", "fingerprint"],
+    components: &components::<Certificate, { COLUMNS.len() }>(COLUMNS),
+    layout: Layout {
+        empty: "The CE has no certificate: neither the CE nor its peers are authenticated.",
+        ..Layout::PLAIN
+    },
+    ..Class::PLAIN
+};
+
+const COLUMNS: &[Column<Certificate>] = &[
+    Component::new(1, "owner", Type::Text, "edge1")
+        .about("Name of the FE in the configuration of the CE; `(this CE)` for the CE's own.")
+        .shown(&[Cell::new("OWNER")])
+        .read(|(owner, _)| owner.as_str().into()),
+    Component::new(2, "fingerprint", Type::Text, "5f1c0ffee0")
+        .about("SHA-256 fingerprint, as `weir keys` prints it. An FE has two certificates during a replacement.")
+        .shown(&[Cell::new("SHA-256")])
+        .read(|(_, validity)| validity.fingerprint.to_string().into()),
+    Component::new(3, "left_s", Type::Real(Unit::Seconds), "2505600.5")
+        .about("Time until the certificate expires; negative after that. It is still accepted then: replace it.")
+        .shown(&[Cell::new("LEFT").form(Form::Elapsed)])
+        .read(|(_, validity)| validity.left_s().into()),
+];
 
 /// A row for the CE's own certificate, and for the certificate of each FE that has a name.
 pub(super) fn rows(pinned: Option<&Pinned>, name: impl Fn(Id) -> Option<String>) -> Value {
     let all = pinned.into_iter().flat_map(validities);
-    let rows = all.filter_map(|validity| {
-        let owner = match validity.owner {
-            None => "(this CE)".to_owned(),
-            Some(id) => name(id)?,
-        };
-        Some(Component::values(
-            CERTIFICATES.components,
-            |component| match component.name {
-                "owner" => owner.as_str().into(),
-                "fingerprint" => validity.fingerprint.to_string().into(),
-                _ => validity.left_s().into(),
-            },
-        ))
+    let owned = all.filter_map(|validity| {
+        let owner = validity.owner.map_or(Some("(this CE)".to_owned()), &name)?;
+        Some((owner, validity))
     });
-    Value::List(rows.collect())
+    column::rows(COLUMNS, owned)
 }

@@ -42,6 +42,8 @@ use crate::snmp::Target;
 use crate::tml::{Faults, Incoming, Link, Listener, Outgoing, Pinned, Transport};
 use weir_live::clock;
 
+pub use self::tables::TABLES;
+
 /// Input queue capacity of the control element.
 const INPUTS_MAX: usize = 256;
 /// Timeout for an answer; every request ends sooner.

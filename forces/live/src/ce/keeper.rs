@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use weir_ce::contract::{PathRecord, Records, StoreTicket};
-use weir_ce::tables::STORE;
-use weir_model::{Component, Value};
+use weir_model::class::{Cell, Type, Unit};
+use weir_model::column::{Column, Row, components};
+use weir_model::{Class, Component};
 
 use super::input::Input;
 use super::store::{Health, Store};
@@ -51,14 +52,42 @@ pub(super) fn start(
     Ok(sender)
 }
 
-/// The row of the table `store`.
-pub(super) fn rows(health: &Health) -> Value {
-    let row = Component::values(STORE.components, |component| match component.name {
-        "file" => health.path.display().to_string().into(),
-        "bytes" => health.bytes.into(),
-        "writable" => health.error.is_none().into(),
-        "failures" => health.failures.into(),
-        _ => health.error.clone().map_or(Value::Absent, Value::from),
-    });
-    Value::List(vec![row])
+impl Row for Health {
+    type View<'a> = &'a Self;
 }
+
+/// The file with the changes by operators.
+pub(super) static STORE: Class = Class {
+    name: "store",
+    metric: Some("store"),
+    id: 0x00F7_031E,
+    about: "the control element's store of operators' changes to FEs, and whether it can be written",
+    key: &["file"],
+    components: &components::<Health, { COLUMNS.len() }>(COLUMNS),
+    ..Class::PLAIN
+};
+
+pub(super) const COLUMNS: &[Column<Health>] = &[
+    Component::new(1, "file", Type::Text, "/var/lib/weir/ce.store")
+        .about("Path of the store.")
+        .shown(&[Cell::new("STORE")])
+        .read(|health| health.path.display().to_string().into()),
+    Component::new(2, "bytes", Type::Gauge(Unit::Bytes), "4096")
+        .about("Size of the store.")
+        .shown(&[Cell::new("SIZE")])
+        .read(|health| health.bytes.into()),
+    Component::new(3, "writable", Type::Flag, "true")
+        .about("Whether the last change could be written.")
+        .shown(&[Cell::new("WRITABLE")])
+        .read(|health| health.error.is_none().into()),
+    Component::new(4, "failures", Type::Counter(Unit::One), "0")
+        .about("Changes refused since the start because they could not be written.")
+        .shown(&[Cell::new("FAILURES")])
+        .read(|health| health.failures.into()),
+    Component::new(5, "why", Type::Text, "No space left on device")
+        .optional()
+        .varying()
+        .about("Why changes cannot be written.")
+        .shown(&[Cell::new("WHY").or("")])
+        .read(|health| health.error.clone().into()),
+];

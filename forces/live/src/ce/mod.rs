@@ -15,5 +15,5 @@ mod keeper;
 pub mod store;
 mod taps;
 
-pub use driver::{Driver, Handle};
+pub use driver::{Driver, Handle, TABLES};
 pub use store::{Store, StoreError};

@@ -3,7 +3,7 @@
 //!
 //! Checks besides "no panic": every packet has exactly one fate, and all memory is free at the end.
 
-#[path = "../../../../core/path/tests/hostile/router.rs"]
+#[path = "../../../../fpf/path/tests/hostile/router.rs"]
 #[allow(dead_code, clippy::unwrap_used, missing_docs)]
 // A test's module, which creates more frames with it.
 mod router;

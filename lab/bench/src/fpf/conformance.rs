@@ -7,9 +7,10 @@ use std::sync::Arc;
 use rand::{Rng, RngExt};
 use weir_base::{Instant, Stream, Streams};
 use weir_discipline::Spec;
+use weir_fpf_path::Fpf;
+use weir_fpf_path::forward::{Decision, decide, parse};
+use weir_fpf_path::{Builder, Domain, Hop, Inner, Interface, Rule, Table};
 use weir_packet::{Queue, Reason};
-use weir_path::fpf::forward::{Decision, decide, parse};
-use weir_path::fpf::{Builder, Domain, Hop, Inner, Interface, Rule, Table};
 use weir_path::link::offload::Offload;
 use weir_path::plane::Plane;
 use weir_path::plane::step::Arrival;
@@ -265,7 +266,7 @@ impl Fuzz {
 
 /// An FE between `lan` and `wan`, with rules made from the hop through `wan`. IPv6 packets follow the default route.
 fn fe(
-    rules: impl FnOnce(&mut Builder, Hop) -> Result<(), weir_path::fpf::table::TableError>,
+    rules: impl FnOnce(&mut Builder, Hop) -> Result<(), weir_fpf_path::table::TableError>,
 ) -> Result<Plane, SetupError> {
     let mut builder = Builder::new(Domain::default());
     builder.interface(Interface::ethernet("lan"))?; // the ingress interface
@@ -279,7 +280,7 @@ fn fe(
     let mut tables = forwarding::interfaces();
     tables.set_route(ipnet::Ipv6Net::default().into(), forwarding::via(2));
     let mut plane = forwarding::plane_with(Spec::check("fifo", [])?, &Arc::new(tables));
-    plane.set_fpf(Some(Arc::new(builder.build()?)));
+    Fpf::set_table(&mut plane, Some(Arc::new(builder.build()?)));
     Ok(plane)
 }
 

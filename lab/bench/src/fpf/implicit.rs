@@ -8,9 +8,10 @@
 use std::net::Ipv4Addr;
 use weir_base::Span;
 use weir_classifier::{Classifier, Kind, Segment, Settings, Verdict};
+use weir_fpf_path::Fpf;
+use weir_fpf_path::edge::copies::Copies;
+use weir_fpf_path::edge::implicit::Decision;
 use weir_live::clock;
-use weir_path::fpf::edge::copies::Copies;
-use weir_path::fpf::edge::implicit::Decision;
 use weir_path::ip::tables::{BURST, Tables};
 
 use super::throughput::{SetupError, edge_of_a_class};
@@ -50,13 +51,13 @@ pub fn set_up(flows: u32, packets: u16) -> Result<Outcome, SetupError> {
         for burst in frames.chunks(BURST) {
             let begin = clock::thread_cpu_time();
             let some = decisions.len().min(DECISIONS_MAX);
-            plane.decide(&setup, &decisions[..some], clock::now());
+            Fpf::decide(&mut plane, &setup, &decisions[..some], clock::now());
             forwarding::drive(&mut plane, burst, burst.len());
             let took = clock::thread_cpu_time() - begin;
             outcome.delay_max = outcome.delay_max.max(took);
             outcome.received += burst.len() as u64;
             decisions.drain(..some);
-            copies = plane.take_copies(copies, classifier.flows());
+            copies = Fpf::take_copies(&mut plane, copies, classifier.flows());
             for (copy, transport) in copies.iter() {
                 let Some(segment) = Segment::parse(copy.key.protocol, transport) else {
                     continue;
@@ -73,11 +74,11 @@ pub fn set_up(flows: u32, packets: u16) -> Result<Outcome, SetupError> {
             }
         }
     }
-    plane.decide(&setup, &decisions, clock::now());
-    let encapsulated = plane.fpf_stats().encapsulated.packets;
+    Fpf::decide(&mut plane, &setup, &decisions, clock::now());
+    let encapsulated = Fpf::stats(&plane).encapsulated.packets;
     outcome.lost = plane.fates().all_ended().packets;
     outcome.by_routes = outcome.received - encapsulated - outcome.lost;
-    outcome.classified = plane.fpf_classes().map(|class| class.classified).sum();
+    outcome.classified = Fpf::classes(&plane).map(|class| class.classified).sum();
     Ok(outcome)
 }
 

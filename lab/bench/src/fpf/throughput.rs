@@ -18,15 +18,16 @@ use rand::{Rng, RngExt};
 use weir_base::{Span, Stream, Streams};
 use weir_discipline::Spec;
 use weir_discipline::spec::SpecError;
+use weir_fpf_path::Fpf;
+use weir_fpf_path::edge::copies::Copies;
+use weir_fpf_path::edge::filter::Filter;
+use weir_fpf_path::edge::implicit::Decision;
+use weir_fpf_path::edge::paths::Paths;
+use weir_fpf_path::edge::setup::{Class as FlowClass, Encapsulation, Setup};
+use weir_fpf_path::table::TableError;
+use weir_fpf_path::{Builder, Domain, Hop, Interface, Rule, Table, edge};
 use weir_live::clock;
 use weir_packet::{FlowKey, Queue};
-use weir_path::fpf::edge::copies::Copies;
-use weir_path::fpf::edge::filter::Filter;
-use weir_path::fpf::edge::implicit::Decision;
-use weir_path::fpf::edge::paths::Paths;
-use weir_path::fpf::edge::setup::{Class as FlowClass, Encapsulation, Setup};
-use weir_path::fpf::table::TableError;
-use weir_path::fpf::{Builder, Domain, Hop, Interface, Rule, Table, edge};
 use weir_path::ip::tables::{BURST, Tables};
 use weir_path::plane::Plane;
 use weir_wire::fpf::Vector;
@@ -124,7 +125,7 @@ impl Engine {
         }
         let mut plane = forwarding::plane_with(Spec::check("fifo", [])?, &Arc::new(tables));
         if !matches!(kind, Kind::Ipv6 | Kind::Ipv6Routes) {
-            plane.set_fpf(Some(Arc::new(core_table()?)));
+            Fpf::set_table(&mut plane, Some(Arc::new(core_table()?)));
         }
         let setup = match kind {
             Kind::Edge(flows) => Some(setup(flows)?),
@@ -135,7 +136,7 @@ impl Engine {
             _ => None,
         };
         let setup = setup.map(Arc::new);
-        plane.set_fpf_edge(setup.clone(), clock::now());
+        Fpf::set_edge(&mut plane, setup.clone(), clock::now());
         let count = HEADERS_MIN.max(FRAMES_BYTES_MIN.div_ceil(bytes));
         let frame = |n| frame(kind, n, bytes - CRC_BYTES, &prefixes, &mut random);
         let frames = (0..count).map(frame).collect();
@@ -165,7 +166,7 @@ impl Engine {
         let mut copies = Copies::default();
         while carried < self.frames.len() as u64 {
             carried += self.carry(BURST as u64);
-            copies = self.plane.take_copies(copies, 0);
+            copies = Fpf::take_copies(&mut self.plane, copies, 0);
             let decisions = copies.iter().map(|(copy, _)| Decision {
                 key: copy.key,
                 hash: copy.hash,
@@ -173,7 +174,7 @@ impl Engine {
                 is_watched: false,
             });
             let decisions: Vec<_> = decisions.collect();
-            self.plane.decide(setup, &decisions, clock::now());
+            Fpf::decide(&mut self.plane, setup, &decisions, clock::now());
         }
     }
 
@@ -248,7 +249,7 @@ impl Engine {
         self.next = end % self.frames.len();
         forwarding::drive(&mut self.plane, burst, burst.len());
         if let Some(copies) = self.copies.take() {
-            self.copies = Some(self.plane.take_copies(copies, 0));
+            self.copies = Some(Fpf::take_copies(&mut self.plane, copies, 0));
         }
         burst.len() as u64
     }
@@ -307,9 +308,9 @@ fn core_table() -> Result<Table, TableError> {
 /// A plane with these routes whose edge has one class of flows, and its setup.
 pub(super) fn edge_of_a_class(tables: Tables) -> Result<(Plane, Arc<Setup>), SetupError> {
     let mut plane = forwarding::plane_with(Spec::check("fifo", [])?, &Arc::new(tables));
-    plane.set_fpf(Some(Arc::new(core_table()?)));
+    Fpf::set_table(&mut plane, Some(Arc::new(core_table()?)));
     let setup = Arc::new(with_class(Setup::default())?);
-    plane.set_fpf_edge(Some(Arc::clone(&setup)), clock::now());
+    Fpf::set_edge(&mut plane, Some(Arc::clone(&setup)), clock::now());
     Ok((plane, setup))
 }
 
@@ -426,7 +427,7 @@ fn frame(kind: Kind, n: usize, len: usize, prefixes: &[Ipv6Net], random: &mut St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_path::fpf::edge::copies::COPIES_MAX;
+    use weir_fpf_path::edge::copies::COPIES_MAX;
 
     #[test]
     fn every_frame_is_carried() {
@@ -448,11 +449,11 @@ mod tests {
                     carried += engine.carry(BURST as u64);
                 }
                 assert_eq!(engine.dropped(), 0, "{kind:?}, {bytes} bytes");
-                let forwarded = engine.plane.fpf_stats().forwarded.packets;
-                let stats = engine.plane.fpf_class_stats();
+                let forwarded = Fpf::stats(&engine.plane).forwarded.packets;
+                let stats = Fpf::class_stats(&engine.plane);
                 match kind {
                     Kind::Classified(flows) => {
-                        let class = engine.plane.fpf_classes().next().unwrap();
+                        let class = Fpf::classes(&engine.plane).next().unwrap();
                         assert_eq!(class.flows, flows);
                         assert!(class.hits.packets >= carried);
                     }
@@ -469,7 +470,7 @@ mod tests {
                     }
                     Kind::Fpf(_) => assert_eq!(forwarded, carried),
                     Kind::Edge(_) => {
-                        let rules = engine.plane.fpf_encapsulations();
+                        let rules = Fpf::encapsulations(&engine.plane);
                         let hits = rules.map(|rule| rule.listed.hits.packets);
                         assert_eq!(hits.sum::<u64>(), carried);
                     }

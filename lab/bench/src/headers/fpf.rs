@@ -2,12 +2,12 @@
 
 use rand::{Rng, RngExt};
 use weir_base::{Stream, Tally};
+use weir_fpf_path::bindings::{Adjacency, Bindings, Device, PortState};
+use weir_fpf_path::forward::{decide, parse};
+use weir_fpf_path::relay;
+use weir_fpf_path::table::{Input, TableError};
+use weir_fpf_path::{Builder, Domain, Hop, Interface, Rule, Table};
 use weir_packet::{DropCounters, Packet, Pool, Queue, Reason};
-use weir_path::fpf::bindings::{Adjacency, Bindings, Device, PortState};
-use weir_path::fpf::forward::{decide, parse};
-use weir_path::fpf::relay;
-use weir_path::fpf::table::{Input, TableError};
-use weir_path::fpf::{Builder, Domain, Hop, Interface, Rule, Table};
 use weir_path::ip::tables::BURST;
 use weir_path::link;
 use weir_wire::ethernet;

@@ -10,10 +10,10 @@
 use std::str::FromStr;
 
 use weir_base::setting::Scalar;
+use weir_config::{Node, Origin, Value, parse_value, written};
 use weir_discipline::spec::Spec;
 
 use crate::scenario::plan::split_list;
-use crate::scenario::raw::{Node, Origin, Value, parse_value};
 use crate::scenario::source::BUILT_IN;
 use crate::scenario::{Given, Override};
 
@@ -77,13 +77,10 @@ impl Candidate {
 /// Every discipline that can be at a bottleneck by itself, with its defaults: the list in `scenarios/disciplines.toml`.
 pub fn all() -> Vec<Candidate> {
     let list = BUILT_IN.iter().find(|(name, _)| *name == LIST);
-    let tree = crate::scenario::raw::parse(list.map_or("", |(_, text)| text));
+    let tree = weir_config::parse(LIST, list.map_or("", |(_, text)| text));
     let Ok(tree) = tree else { return Vec::new() };
     let variants = tree.entry("variant").map(Node::items).unwrap_or_default();
-    let name = |variant: &Node| match &variant.entry("name")?.value {
-        Value::Scalar(Scalar::Text(name)) => name.parse().ok(),
-        _ => None,
-    };
+    let name = |variant: &Node| variant.entry("name")?.text()?.parse().ok();
     variants.iter().filter_map(name).collect()
 }
 
@@ -96,7 +93,7 @@ fn setting_of(text: &str, setting: &str) -> Result<(String, Scalar), String> {
     if key.is_empty() || !key.chars().all(is_bare) || value.is_empty() {
         return Err(wrong());
     }
-    match parse_value(value, Origin::Set(text.to_owned())).map(|node| node.value) {
+    match parse_value(value, &Origin::named(text)).map(|node| node.value) {
         Ok(Value::Scalar(scalar)) => Ok((key.to_owned(), scalar)),
         Ok(_) => Err(format!(
             "{text}: `{key}` must be one value, not a list or a table"
@@ -105,21 +102,12 @@ fn setting_of(text: &str, setting: &str) -> Result<(String, Scalar), String> {
     }
 }
 
-/// A value as TOML.
-fn written(value: &Scalar) -> String {
-    match value {
-        Scalar::Text(text) => toml::Value::from(text.as_str()).to_string(),
-        Scalar::Integer(n) => n.to_string(),
-        Scalar::Real(x) => toml::Value::from(*x).to_string(),
-        Scalar::Flag(on) => on.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::scenario::reading::to_json;
 
     fn table(text: &str) -> String {
         text.parse::<Candidate>().unwrap().table
@@ -169,15 +157,15 @@ mod tests {
         #[test]
         fn any_text_is_read_or_refused(text in "[a-z_]{0,6}:?[ -~]{0,40}") {
             if let Ok(candidate) = text.parse::<Candidate>() {
-                let node = parse_value(&candidate.table, Origin::Line(1)).unwrap();
+                let node = parse_value(&candidate.table, &Origin::named("")).unwrap();
                 prop_assert!(node.entry("kind").is_some(), "{}", candidate.table);
             }
         }
 
         #[test]
         fn a_limit_of_any_number_arrives(limit in 1_u64..100_000) {
-            let node = parse_value(&table(&format!("fifo:limit={limit}")), Origin::Line(1)).unwrap();
-            prop_assert_eq!(&node.to_json()["limit"], &serde_json::Value::from(limit));
+            let node = parse_value(&table(&format!("fifo:limit={limit}")), &Origin::named("")).unwrap();
+            prop_assert_eq!(&to_json(&node)["limit"], &serde_json::Value::from(limit));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::figures;
 use super::load::Load;
-use crate::report::dots::Dots;
+use crate::report::Marks;
 
 /// The picture as SVG: for each load and each of these disciplines, the share of its goodput that the most affected
 /// kind of honest traffic keeps (the mean over all runs). `None` if no load has such a figure.
@@ -21,12 +21,12 @@ pub fn picture(loads: &[&Load], names: &[&str]) -> Option<String> {
     if rows.is_empty() {
         return None;
     }
-    let dots = Dots {
+    let marks = Marks {
         axis:
             "share of its goodput that the worst-off honest traffic keeps: transfers, web or calls"
                 .to_owned(),
         names: names.iter().map(|name| (*name).to_owned()).collect(),
         rows,
     };
-    dots.svg().ok()
+    marks.svg().ok()
 }

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use weir_base::Rate;
 use weir_base::setting::{did_you_mean, nearest};
+use weir_config::{ConfigError, Origin};
 
 use crate::error::Error;
 use crate::options::RunOptions;
-use crate::scenario::raw::Origin;
 use crate::scenario::source::BUILT_IN;
-use crate::scenario::{Direction, Link, Override, Plan, Scenario, ScenarioError};
+use crate::scenario::{Direction, Link, Override, Plan, Scenario};
 
 /// The link at which disciplines are compared.
 const LINK: &str = "bottleneck";
@@ -108,8 +108,8 @@ impl Chosen {
     /// Checks that the bottleneck remains the narrowest link, and that an attack remains an attack.
     fn check_rate(&self, plan: &Plan, link: &Link, rate: Rate) -> Result<(), Error> {
         let wrong = |why: String| {
-            let origin = Origin::Set(format!("--rate \"{rate}\""));
-            Err(ScenarioError::new(origin, why).in_file(&self.name).into())
+            let origin = Origin::named(format!("{}, --rate \"{rate}\"", self.name));
+            Err(ConfigError::new(origin, why).into())
         };
         let others = plan.base.links.iter().filter(|other| other.name != LINK);
         let directions = others.flat_map(|other| {
@@ -168,12 +168,11 @@ fn bottleneck(plan: &Plan) -> Result<&Link, Error> {
     links.iter().find(|link| link.name == LINK).ok_or_else(|| {
         let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
         let why = format!(
-            "is missing; `weir compare` sets each discipline on this link. Rename the link that has the queue; the \
+            "`link.{LINK}` is missing; `weir compare` sets each discipline on this link. Rename the link that has the queue; the \
              file has the links {}",
             names.join(", ")
         );
-        let origin = Origin::Set(format!("`link.{LINK}`"));
-        ScenarioError::new(origin, why).in_file(&plan.file).into()
+        ConfigError::new(Origin::named(&*plan.file), why).into()
     })
 }
 
@@ -245,7 +244,7 @@ mod tests {
         };
         let error = load.check(&options(&load), None).unwrap_err().to_string();
         assert!(
-            error.contains("uplink.toml, `link.bottleneck`: is missing"),
+            error.contains("uplink.toml: `link.bottleneck` is missing"),
             "{error}"
         );
         assert!(

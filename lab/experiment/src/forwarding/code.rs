@@ -14,10 +14,10 @@
 
 use std::collections::BTreeSet;
 
+use weir_fpf_path::edge::paths::Paths as Vectors;
+use weir_fpf_path::process::Function;
+use weir_fpf_path::process::cache::Limits;
 use weir_network::Processor;
-use weir_path::fpf::edge::paths::Paths as Vectors;
-use weir_path::fpf::process::Function;
-use weir_path::fpf::process::cache::Limits;
 use weir_paths::{Filter, Lid, Payload, Target};
 use weir_wire::fpf::Vector;
 

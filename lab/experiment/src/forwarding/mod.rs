@@ -20,9 +20,9 @@ mod survey;
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_base::Span;
+use weir_fpf_path::edge::paths::{Paths as Vectors, Spread as Sharing};
+use weir_fpf_path::edge::profile::Shape;
 use weir_network::Processors;
-use weir_path::fpf::edge::paths::{Paths as Vectors, Spread as Sharing};
-use weir_path::fpf::edge::profile::Shape;
 use weir_paths::{
     Carry, Change, FeId, Filter, LinkId, Paths, Payload, Request, Spread, Step, Target,
 };

@@ -13,11 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use weir_base::Instant;
+use weir_fpf_path::edge::paths::Spread;
 use weir_model::operation::CHANGES_MAX;
 use weir_model::{ApplyReport, Change, ChangeRequest, ComponentPath, DeleteRequest};
 use weir_network::{self as network, Encapsulation};
 use weir_northbound::client::{self, ClientError};
-use weir_path::fpf::edge::paths::Spread;
 use weir_paths::FeId;
 
 use super::build::Site;

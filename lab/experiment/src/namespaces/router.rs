@@ -9,8 +9,8 @@ use std::time::{Duration, Instant as Wall};
 
 use serde_json::{Map, Value};
 use weir_autorate::BY_TRAFFIC;
-use weir_base::setting::Scalar;
 use weir_base::{Instant, Rate, Span, Varying};
+use weir_config::written;
 use weir_live::namespace::{Namespace, Signal, Spawner};
 use weir_northbound::client;
 
@@ -196,11 +196,7 @@ fn auto_rate(topology: &Topology, auto: &Auto) -> String {
 fn inline(discipline: &Discipline) -> String {
     let mut entries = vec![format!("kind = {}", quoted(&discipline.kind))];
     for (name, scalar) in &discipline.settings {
-        let value = match scalar {
-            Scalar::Text(text) => quoted(text),
-            other => other.to_string(),
-        };
-        entries.push(format!("{name} = {value}"));
+        entries.push(format!("{name} = {}", written(scalar)));
     }
     format!("{{ {} }}", entries.join(", "))
 }

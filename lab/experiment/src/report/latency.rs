@@ -1,12 +1,13 @@
 //! The time that small packets, fetches and transfers take: the figure that most readers want, with its percentiles
 //! and its distribution.
 
+use super::figure::bars::{Bar, Bars};
+use super::figure::lines::Plot;
 use super::html::{escape, section};
 use super::metric::shown;
-use super::percentiles::{self, Row};
-use super::plot::Plot;
 use super::{plots, swept};
 use crate::results::{PointResult, RunResult};
+use plotters::style::Color;
 
 /// Maximum number of subjects on a page.
 const SUBJECTS_MAX: usize = 4;
@@ -76,19 +77,48 @@ impl Subject {
             let [median, p95, p99] = values;
             // The traffic's receivers report no 95th percentile; the distribution has one.
             let p95 = p95.or_else(|| self.kept(point, 0.95));
-            Some(Row {
-                name: point.label(),
-                colour,
-                values: [median?, p95?, p99?],
-            })
+            Some((colour, point.label(), [median?, p95?, p99?]))
         };
-        let rows: Vec<Row> = coloured().filter_map(row).collect();
-        let mut body = percentiles::html(&rows, self.unit);
+        let rows: Vec<_> = coloured().filter_map(row).collect();
+        let mut body = self.percentiles(&rows);
         if let Some(plot) = plots::distribution(&coloured().collect::<Vec<_>>(), &self.name) {
             let caption = "<p class=\"caption\">Cumulative distribution, in %.</p>";
             body += &format!("{caption}<div class=\"grid\">{}</div>", figures(&plot, ""));
         }
         Some(section(&headline, &(body + &swept::middle_note(result))))
+    }
+
+    /// Median, 95th and 99th percentile as bars: from zero to the median, then to the others, each part paler. Empty
+    /// without rows.
+    fn percentiles(&self, rows: &[(usize, String, [f64; 3])]) -> String {
+        const OPACITIES: [f64; 3] = [1.0, 0.5, 0.25];
+        if rows.is_empty() {
+            return String::new();
+        }
+        let unit = self.unit;
+        let item = |(name, opacity): (&str, f64)| {
+            let swatch = format!("<span class=\"swatch ink\" style=\"opacity:{opacity}\"></span>");
+            format!("<li>{swatch}{name}</li>")
+        };
+        let names = ["median", "p95", "p99"].into_iter().zip(OPACITIES);
+        let items: String = names.map(item).collect();
+        let bar = |(_, name, values): &(usize, String, [f64; 3])| {
+            let [median, p95, p99] = values.map(shown);
+            Bar {
+                name: name.clone(),
+                remark: format!("{median} / {p95} / {p99}"),
+                title: format!("{name}: median {median}, p95 {p95}, p99 {p99} {unit}"),
+                ends: values.to_vec(),
+            }
+        };
+        let bars = Bars {
+            bars: rows.iter().map(bar).collect(),
+            unit,
+            colour: &|look, number, part| look.line(rows[number].0).mix(OPACITIES[part]),
+            is_labelled: false,
+        };
+        let figures = bars.figures("median, p95 and p99");
+        format!("<ul class=\"legend\">{items}<li class=\"unit\">{unit}</li></ul>{figures}")
     }
 
     /// A percentile of the distribution: the median of a point's runs.

@@ -4,7 +4,7 @@
 //!   Ran ─▶ page ─▶ latency, shares, …   one HTML file: no scripts, nothing external, light and dark
 //!       ─▶ table                        the same numbers in columns, for a terminal
 //!       ─▶ sheets                       CSV: runs, summaries, flows, curves
-//!       ─▶ plots ─▶ plot                distributions, sweeps and curves over time, as SVG and PNG
+//!       ─▶ plots ─▶ figure              distributions, sweeps and curves over time, as SVG and PNG
 //!       ─▶ flent                        files for Flent
 //! ```
 //!
@@ -12,11 +12,10 @@
 //! reproduces a table of a paper, the page shows the paper's numbers next to ours.
 
 mod agreement;
-pub(crate) mod dots;
 #[cfg(test)]
 mod example;
+mod figure;
 mod flent;
-mod font;
 mod gain;
 mod html;
 mod latency;
@@ -24,12 +23,7 @@ mod measures;
 mod metric;
 mod page;
 mod paper;
-mod percentiles;
-mod picture;
-mod plot;
 mod plots;
-mod scale;
-mod scatter;
 mod shares;
 mod sheets;
 mod style;
@@ -37,12 +31,13 @@ mod swept;
 mod table;
 
 pub(crate) use agreement::{html as agreement_html, text as agreement_text};
+pub(crate) use figure::lines::{Dot, Form, Line, Plot};
+pub(crate) use figure::marks::Marks;
+pub(crate) use figure::scatter::{Point, Scatter};
 pub(crate) use html::{escape, section};
 use page::Drawn;
 pub(crate) use page::{DISTURBED, document, files, pictures};
-pub(crate) use plot::{Dot, Form, Line, Plot};
 pub(crate) use plots::mean_curve;
-pub(crate) use scatter::{Point, Scatter};
 pub(crate) use style::COLOURS_MAX;
 pub(crate) use table::align;
 

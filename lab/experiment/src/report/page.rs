@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use crate::results::{Curve, OneRun, PointResult, RunResult};
 
+use super::figure::curves::Curves;
+use super::figure::lines::LINES_MAX;
 use super::html::{escape, section};
-use super::picture;
-use super::plot::LINES_MAX;
 use super::style::{STYLE, colours};
 use super::table::{columns, measured, spreads};
 use super::{agreement, gain, latency, measures, paper, shares, swept};
@@ -226,8 +226,13 @@ fn queues_over_time(result: &RunResult) -> String {
     let mut pictures = String::new();
     for (point, run) in runs() {
         let curves: Vec<Option<Curve>> = links.iter().map(|link| curve(run, link)).collect();
+        let figure = Curves {
+            curves: &curves,
+            top,
+            stacked: None,
+        };
+        let svg = figure.figure(&format!("queue over time, {}", point.label()));
         let name = escape(&point.label());
-        let svg = picture::lines(&curves, &format!("queue over time, {name}"), top);
         pictures += &format!("<figure><figcaption>{name}</figcaption>{svg}</figure>");
     }
     let item = |(n, link): (usize, &&str)| {

@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_base::statistics::{mean, percentile};
 
+use super::figure::lines::{Dot, Form, LINES_MAX, Line, Plot};
 use super::metric::Metric;
-use super::plot::{Dot, Form, LINES_MAX, Line, Plot};
 use super::swept;
 use crate::results::{Curve, PointResult, RunResult};
 

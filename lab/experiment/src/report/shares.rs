@@ -1,11 +1,17 @@
 //! Shares of a link: the traffic that competes at watched links, as bars and over time.
 
+use super::figure;
+use super::figure::bars::{Bar, Bars};
+use super::figure::curves::Curves;
 use super::html::{escape, section};
-use super::picture::{self, KINDS};
+use super::metric::shown;
 use super::swept;
 use crate::results::{Curve, OneRun, PointResult, RunResult};
 
-/// Maximum number of bars of one picture; a sweep with more points becomes curves.
+/// Kinds of traffic from the bottom of a stack to its top: metric, name.
+const KINDS: [(&str, &str); 3] = [("tcp", "long TCP"), ("udp", "UDP"), ("web", "web")];
+
+/// Maximum number of bars of one figure; a sweep with more points becomes curves.
 const BARS_MAX: usize = 24;
 
 /// Competing traffic: all traffic whose data crosses the same watched links, directly or through others. The two
@@ -95,6 +101,22 @@ impl Group {
             .sum()
     }
 
+    /// The goodput of each kind at a point, as a bar.
+    fn bar(&self, point: &PointResult) -> Bar {
+        let values = KINDS.map(|(kind, _)| self.goodput(point, kind).unwrap_or(0.0));
+        let mut end = 0.0;
+        let ends = values.iter().map(|value| {
+            end += value;
+            end
+        });
+        Bar {
+            name: point.label(),
+            remark: String::new(),
+            title: format!("{}: {}", point.label(), in_words(&values)),
+            ends: ends.collect(),
+        }
+    }
+
     /// The goodput of a kind over time, in a run.
     fn curve(&self, run: &OneRun, kind: &str) -> Option<Curve> {
         let of_kind = || run.series.get(&format!("{kind}_mbps"));
@@ -127,6 +149,13 @@ impl Group {
     }
 }
 
+/// The goodput of each kind, in words.
+fn in_words(values: &[f64]) -> String {
+    let all = KINDS.iter().zip(values).filter(|(_, value)| **value > 0.0);
+    let words = all.map(|((_, name), value)| format!("{name} {}", shown(*value)));
+    format!("{} Mbit/s", words.collect::<Vec<_>>().join(", "))
+}
+
 /// Bars: a section for each group.
 pub(super) fn html(result: &RunResult) -> String {
     let groups = Group::of(result);
@@ -139,13 +168,14 @@ pub(super) fn html(result: &RunResult) -> String {
         if points.len() > BARS_MAX || points.iter().all(|p| group.total(p) <= 0.0) {
             continue;
         }
-        let bars = |class: &str, width: u32| {
-            let svg = picture::bars(&points, width, &|point, kind| group.goodput(point, kind));
-            format!("<figure class=\"{class}\">{svg}</figure>")
+        let bars = Bars {
+            bars: points.iter().map(|point| group.bar(point)).collect(),
+            unit: "Mbit/s",
+            colour: &|_, _, kind| figure::KINDS[kind].into(),
+            is_labelled: true,
         };
-        // A narrow screen gets a separate picture: a scaled-down one would be unreadable.
-        let body =
-            legend(result, std::slice::from_ref(group)) + &bars("wide", 760) + &bars("narrow", 360);
+        let figures = bars.figures("goodput of each kind of traffic");
+        let body = legend(result, std::slice::from_ref(group)) + &figures;
         let message =
             share(result, group).unwrap_or_else(|| format!("Shares of {}", group.place()));
         let note = if points.len() == result.points.len() {
@@ -235,9 +265,14 @@ pub(super) fn over_time(result: &RunResult, pictures_max: usize) -> String {
         .map(|(_, curves)| peak(curves))
         .fold(0.0, f64::max);
     let mut pictures = String::new();
-    for (name, curves) in &all {
-        let name = escape(name);
-        let svg = picture::over_time(curves, &format!("goodput over time, {name}"), top);
+    for (label, curves) in &all {
+        let name = escape(label);
+        let stacked = Curves {
+            curves,
+            top,
+            stacked: Some(in_words),
+        };
+        let svg = stacked.figure(&format!("goodput over time, {label}"));
         pictures += &format!("<figure><figcaption>{name}</figcaption>{svg}</figure>");
     }
     if pictures.is_empty() {

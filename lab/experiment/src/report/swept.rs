@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::figure::lines::{Dot, Line};
+use super::figure::scale::label;
 use super::metric::shown;
-use super::plot::{Dot, Line};
-use super::scale::label;
 use crate::results::{PointResult, RunResult, marked};
 
 /// A swept path whose values are numbers, perhaps with a unit.

@@ -17,6 +17,8 @@ use serde_json::{Map, Value};
 use weir_base::statistics::mean;
 
 use super::Options;
+use weir_config::ConfigError;
+
 use super::samples::Samples;
 use crate::cpu::OTHERS;
 use crate::error::Error;
@@ -24,9 +26,7 @@ use crate::habitat::Habitat;
 use crate::measure::goodput_curve;
 use crate::options::RunOptions;
 use crate::results::{OneRun, PointResult};
-use crate::scenario::{
-    self, Choices, Override, Point, Reading, Scenario, ScenarioError, Traffic, TrafficKind,
-};
+use crate::scenario::{self, Choices, Override, Point, Reading, Scenario, Traffic, TrafficKind};
 pub(super) use machine::add_of_machine;
 #[cfg(test)]
 use machine::without_scenario;
@@ -453,7 +453,7 @@ fn points(
     reading: Reading,
     how: &Options,
     on: Habitat,
-) -> Result<Vec<Point>, ScenarioError> {
+) -> Result<Vec<Point>, ConfigError> {
     let set = |path: &str, value: &str| Override {
         path: path.to_owned(),
         value: value.to_owned(),

@@ -6,14 +6,13 @@ use weir_controller::spec::{SpecError, manual};
 use weir_controller::{Role, Spec};
 use weir_discipline::channel::schedule::Schedule;
 
-use super::ScenarioError;
 use super::link::Link;
 use super::parameters::{
     CHANNEL_RATE, CHANNEL_REDIRECT, CHANNEL_SCHEDULE, CONTROLLER, CONTROLLER_DELAY,
     CONTROLLER_LOSS, PERIOD,
 };
-use super::raw::Value;
 use super::reader::Section;
+use weir_config::{ConfigError, Node};
 
 /// A controller, the queues that it controls, and the channel between them.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +45,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    fn check(section: &Section<'_>) -> Result<Option<Self>, ScenarioError> {
+    fn check(section: &Section<'_>) -> Result<Option<Self>, ConfigError> {
         let rate = section.optional_rate(&CHANNEL_RATE)?;
         let schedule = section.word(&CHANNEL_SCHEDULE)?;
         let redirect = section.optional_rate(&CHANNEL_REDIRECT)?;
@@ -99,7 +98,7 @@ impl Controller {
         sections: Vec<(String, Section<'_>)>,
         links: &[Link],
         wires: Wires<'_>,
-    ) -> Result<Vec<Self>, ScenarioError> {
+    ) -> Result<Vec<Self>, ConfigError> {
         let mut all: Vec<Self> = Vec::new();
         for (name, section) in sections {
             let (path, origin) = (section.path.clone(), section.origin());
@@ -111,7 +110,7 @@ impl Controller {
                         "`{path}` sets `{parameter}` of \"{queue}\", which controller {other} also sets; only one \
                          controller may set it"
                     );
-                    return Err(ScenarioError::new(origin, why));
+                    return Err(ConfigError::new(origin, why));
                 }
             }
             all.push(controller);
@@ -136,7 +135,7 @@ impl Controller {
         section: Section<'_>,
         links: &[Link],
         wires: Wires<'_>,
-    ) -> Result<Self, ScenarioError> {
+    ) -> Result<Self, ConfigError> {
         let kind = section.required_word("kind")?;
         let manual =
             manual(&kind).map_err(|e| section.error("kind", format!("is invalid: {e}")))?;
@@ -156,14 +155,16 @@ impl Controller {
             counts.push(of_role.iter().map(count).sum());
             queues.extend(of_role);
         }
-        let mut settings: Vec<(&str, &Scalar)> = Vec::new();
+        let mut settings: Vec<(&str, Scalar)> = Vec::new();
         for parameter in manual.parameters {
-            match section.entry(parameter.name).map(|node| &node.value) {
-                None => {}
-                Some(Value::Scalar(scalar)) => settings.push((parameter.name, scalar)),
-                Some(_) => return Err(section.error(parameter.name, "must be a single value")),
+            if let Some(node) = section.entry(parameter.name) {
+                settings.push((
+                    parameter.name,
+                    node.scalar(&section.path_of(parameter.name))?,
+                ));
             }
         }
+        let settings = settings.iter().map(|(name, scalar)| (*name, scalar));
         let spec = Spec::check(&kind, &counts, settings).map_err(|error| {
             let about = match &error {
                 SpecError::Setting(e) => e.name().to_owned(),
@@ -171,7 +172,7 @@ impl Controller {
                 SpecError::UnknownKind { .. } => "kind".to_owned(),
             };
             let why = format!("`{}`: {error}", section.path);
-            ScenarioError::new(section.origin_of(&about), why)
+            ConfigError::new(section.origin_of(&about), why)
         })?;
         let controller = Self {
             name,
@@ -195,17 +196,17 @@ fn check_role(
     section: &Section<'_>,
     role: &'static Role,
     links: &[Link],
-) -> Result<Vec<Queue>, ScenarioError> {
+) -> Result<Vec<Queue>, ConfigError> {
     let Some(node) = section.entry(role.name) else {
         return Ok(Vec::new());
     };
-    let queue = |item: &super::raw::Node| {
-        let Value::Scalar(Scalar::Text(name)) = &item.value else {
+    let queue = |item: &Node| {
+        let Some(name) = item.text() else {
             return Err(section.error(role.name, "must be a list of links: [\"LINK\"]"));
         };
         let (link, reverse) = match name.strip_suffix(".reverse") {
             Some(link) => (link, true),
-            None => (name.as_str(), false),
+            None => (name, false),
         };
         let Some(known) = links.iter().find(|known| known.name == link) else {
             let names = links.iter().map(|l| l.name.as_str());
@@ -289,7 +290,7 @@ to = "right"
         assert_eq!(controllers([r#""l""#, r#""m", "m.reverse""#]), Ok(2));
         let error = controllers([r#""l", "m""#, r#""m.reverse", "m""#]).unwrap_err();
         assert!(
-            error.ends_with(
+            error.contains(
                 "`controller.two` sets `probability` of \"m\", which controller one also sets; only one controller \
                  may set it"
             ),
@@ -301,7 +302,7 @@ to = "right"
     fn no_queue_is_there_twice() {
         let error = controllers([r#""l", "m", "l""#, ""]).unwrap_err();
         assert!(
-            error.ends_with("`controller.one.ingress` names \"l\" twice for this controller"),
+            error.contains("`controller.one.ingress` names \"l\" twice for this controller"),
             "{error}"
         );
         let error = controllers([r#""l", "r""#, ""]).unwrap_err();

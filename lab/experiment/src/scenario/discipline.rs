@@ -3,10 +3,9 @@
 use weir_base::setting::Scalar;
 use weir_discipline::Spec;
 
-use super::ScenarioError;
 use super::key::Key;
-use super::raw::Value;
 use super::reader::Section;
+use weir_config::{ConfigError, Value};
 
 /// A queue discipline, as written and as checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +23,7 @@ impl Discipline {
     pub(super) fn check(
         section: &Section<'_>,
         key: &'static Key,
-    ) -> Result<Option<Self>, ScenarioError> {
+    ) -> Result<Option<Self>, ConfigError> {
         let Some(node) = section.find(key) else {
             return Ok(None);
         };
@@ -36,10 +35,7 @@ impl Discipline {
         let kind = inner.required_word("kind")?;
         let mut settings = Vec::new();
         for (name, node) in node.entries().iter().filter(|(name, _)| name != "kind") {
-            match &node.value {
-                Value::Scalar(scalar) => settings.push((name.clone(), scalar.clone())),
-                _ => return Err(inner.error(name, "must be a single value")),
-            }
+            settings.push((name.clone(), node.scalar(&inner.path_of(name))?));
         }
         let spec = Spec::check(&kind, settings.iter().map(|(n, s)| (n.as_str(), s)));
         let spec = spec.map_err(|error| {
@@ -47,7 +43,7 @@ impl Discipline {
                 weir_discipline::spec::SpecError::Setting(e) => e.name().to_owned(),
                 _ => "kind".to_owned(),
             };
-            ScenarioError::new(inner.origin_of(&about), format!("`{path}`: {error}"))
+            ConfigError::new(inner.origin_of(&about), format!("`{path}`: {error}"))
         })?;
         Ok(Some(Self {
             kind,

@@ -5,7 +5,7 @@
 //! routers in domains are edges. Routers in no domain forward by IP alone.
 
 use weir_base::Span;
-use weir_path::fpf::edge::profile::Shape;
+use weir_fpf_path::edge::profile::Shape;
 use weir_paths::Disjoint;
 
 /// FPF in addition to IP, and events.

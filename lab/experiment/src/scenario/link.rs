@@ -10,17 +10,16 @@
 //! Rates and delays are [`Varying`]: they may change during the run.
 
 use weir_autorate::{BY_TRAFFIC, REFLECTORS_MAX};
-use weir_base::setting::{Scalar, Setting};
+use weir_base::setting::Setting;
 use weir_base::{Bytes, Framing, Instant, Rate, Span, Varying};
 
-use super::ScenarioError;
 use super::discipline::Discipline;
 use super::key::Key;
 use super::parameters::*;
-use super::raw::{Origin, Value};
 use super::reader::Section;
 use super::source::Files;
 use super::trace;
+use weir_config::{ConfigError, Origin};
 
 /// A link, or one link per host if a group at one of its ends has several hosts.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,7 +114,7 @@ pub struct Auto {
 
 impl Auto {
     /// Reads the keys of a shaper that finds its rate, even if the section has none of them.
-    fn read(section: &Section<'_>) -> Result<Self, ScenarioError> {
+    fn read(section: &Section<'_>) -> Result<Self, ConfigError> {
         let rate = |key| {
             section.setting(key).map(|setting| match setting {
                 Setting::Rate(rate) => rate,
@@ -138,7 +137,7 @@ impl Auto {
         })
     }
 
-    fn check(self, section: &Section<'_>) -> Result<Self, ScenarioError> {
+    fn check(self, section: &Section<'_>) -> Result<Self, ConfigError> {
         let Self {
             least, base, most, ..
         } = self;
@@ -183,7 +182,7 @@ impl Direction {
     pub(super) fn check_both(
         section: &Section<'_>,
         files: &Files,
-    ) -> Result<[Self; 2], ScenarioError> {
+    ) -> Result<[Self; 2], ConfigError> {
         let rate = rate(section, &LINK_RATE, files)?;
         let delay = section.span_course(&DELAY)?;
         let delay = delay.unwrap_or_else(|| Varying::constant(Span::ZERO));
@@ -217,12 +216,9 @@ fn rate(
     section: &Section<'_>,
     key: &'static Key,
     files: &Files,
-) -> Result<Option<Varying<Rate>>, ScenarioError> {
+) -> Result<Option<Varying<Rate>>, ConfigError> {
     let node = section.find(key);
-    let Some(file) = node.and_then(|node| match &node.value {
-        Value::Scalar(Scalar::Text(text)) => text.trim().strip_prefix("trace "),
-        _ => None,
-    }) else {
+    let Some(file) = node.and_then(|node| node.text()?.trim().strip_prefix("trace ")) else {
         return section.rate_course(key);
     };
     let (path, text) = files
@@ -230,7 +226,7 @@ fn rate(
         .map_err(|why| section.error(key.name, why))?;
     let course = trace::parse(&text).map_err(|(line, why)| {
         let why = format!("`{}.{}`: {why}", section.path, key.name);
-        ScenarioError::new(Origin::Other(path.as_str().into(), line), why)
+        ConfigError::new(Origin::named(format!("{path}:{line}")), why)
     })?;
     Ok(Some(course))
 }
@@ -242,7 +238,7 @@ fn modem(
     shaper: &'static Key,
     has_rate: bool,
     auto: Auto,
-) -> Result<Option<Modem>, ScenarioError> {
+) -> Result<Option<Modem>, ConfigError> {
     let bytes = section.optional_bytes(buffer)?;
     let shaper_at = shaper;
     let shaper = match section.optional(shaper)? {
@@ -276,7 +272,8 @@ mod tests {
         let text = format!(
             "title = \"t\"\n[router.a]\n[router.b]\n[link.wan]\nends = [\"a\", \"b\"]\n{keys}\n"
         );
-        let (scenario, _) = plan(&text, &[], &[]).map_err(|error| error.to_string())?;
+        let first = |text: String| text.lines().next().unwrap().to_owned();
+        let (scenario, _) = plan(&text, &[], &[]).map_err(|error| first(error.to_string()))?;
         Ok(scenario.links[0].directions.clone())
     }
 
@@ -312,11 +309,11 @@ mod tests {
         let error = |keys: &str| link(keys).unwrap_err();
         assert_eq!(
             error("rate = \"20 Mb\""),
-            "line 6: `link.wan.rate` is \"20 Mb\", but must be a rate from \"8 kbit\" to \"400 Gbit\" (units: bit, kbit, Mbit, Gbit); did you mean \"20 Mbit\"?"
+            "scenario:6:1: `link.wan.rate` is \"20 Mb\", but must be a rate from \"8 kbit\" to \"400 Gbit\" (units: bit, kbit, Mbit, Gbit); did you mean \"20 Mbit\"?"
         );
         assert_eq!(
             error("rate = \"20 Mbit, 5 Mbit\""),
-            "line 6: `link.wan.rate` has \"5 Mbit\" without a time; every step after the first needs one, like \"5 Mbit from 10 s\""
+            "scenario:6:1: `link.wan.rate` has \"5 Mbit\" without a time; every step after the first needs one, like \"5 Mbit from 10 s\""
         );
         let slow = error("rate = \"20 Mbit, 5 bit from 1 s\"");
         assert!(
@@ -330,7 +327,7 @@ mod tests {
         );
         assert_eq!(
             error("rate = \"1 Mbit\"\nshaper = \"1 Mbit\""),
-            "line 7: `link.wan.shaper` requires a modem: set `buffer`, like \"64 kB\""
+            "scenario:7:1: `link.wan.shaper` requires a modem: set `buffer`, like \"64 kB\""
         );
         let endless = error("reverse_buffer = \"64 kB\"");
         assert!(
@@ -338,8 +335,7 @@ mod tests {
             "{endless}"
         );
         let absent = error("rate = \"trace none.trace\"");
-        let expected =
-            "line 6: `link.wan.rate` names \"none.trace\", but none.trace is not a built-in file";
+        let expected = "scenario:6:1: `link.wan.rate` names \"none.trace\", but none.trace is not a built-in file";
         assert!(absent.starts_with(expected), "{absent}");
         let delay = error("delay = \"trace none.trace\"");
         assert!(delay.contains("must be a time from"), "{delay}");
@@ -364,8 +360,7 @@ mod tests {
         let error = crate::scenario::load(&file, Choices::default()).unwrap_err();
         std::fs::remove_dir_all(&folder).unwrap();
         let error = error.to_string();
-        assert!(error.contains("s.toml, line 2 of "), "{error}");
-        let why = "wrong.trace: `link.wan.rate`: invalid line \"1 2 Mb\"";
+        let why = "wrong.trace:2: `link.wan.rate`: invalid line \"1 2 Mb\"";
         assert!(error.contains(why), "{error}");
     }
 }

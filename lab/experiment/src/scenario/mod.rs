@@ -2,7 +2,7 @@
 //! serves the simulator and the lab.
 //!
 //! ```text
-//!  files ──source, raw──▶ Node ──set──▶ Node ──check───▶ Scenario     (one for each point)
+//!  files ────source────▶ Node ──set──▶ Node ──check───▶ Scenario     (one for each point)
 //!                           ▲
 //!          --set PATH=VALUE, a variant's `set`, a value of the sweep
 //! ```
@@ -119,8 +119,8 @@ mod key;
 pub mod link;
 pub mod parameters;
 pub mod plan;
-pub mod raw;
 mod reader;
+pub mod reading;
 pub mod schema;
 pub mod source;
 pub mod tcp;
@@ -135,40 +135,9 @@ pub use forwarding::Forwarding;
 pub use key::{Form, Key};
 pub use link::{Auto, Direction, Link, Medium, Modem, Shaper};
 pub use plan::{Choices, Given, Override, Plan, Point, Sweep, load, load_built_in, load_text};
-pub use raw::{Origin, Reading};
+pub use reading::Reading;
 pub use schema::schema;
 pub use tcp::TcpOptions;
 pub(crate) use traffic::flow_name;
 pub use traffic::{Flow, Kind, Starts, Traffic, TrafficKind};
 pub use weir_base::{Offered, Sizes, Spacing, Times};
-
-/// An error in a scenario, and its position.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{}{origin}: {why}", file.as_ref().map(|f| format!("{f}, ")).unwrap_or_default())]
-pub struct ScenarioError {
-    /// The file, once it is known.
-    pub file: Option<String>,
-    /// The position in the file, or the override.
-    pub origin: Origin,
-    /// The error, and the permitted values.
-    pub why: String,
-}
-
-impl ScenarioError {
-    /// An error at `origin`.
-    pub fn new(origin: Origin, why: String) -> Self {
-        Self {
-            file: None,
-            origin,
-            why,
-        }
-    }
-
-    /// Sets the error's file to this name, unless its file is already known.
-    pub fn in_file(self, file: &str) -> Self {
-        Self {
-            file: self.file.or_else(|| Some(file.to_owned())),
-            ..self
-        }
-    }
-}

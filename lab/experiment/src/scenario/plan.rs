@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::ScenarioError;
 use super::checked::Scenario;
 use super::parameters::QUICK;
-use super::raw::{Node, Origin, Reading, Value, parse_value};
 use super::reader::Section;
+use super::reading::{self, Reading};
 use super::source::{self, Files};
 use serde_json::{Map, Value as Json};
+use weir_config::{ConfigError, Node, Origin, Value, parse_value};
 
 /// Maximum number of points of one file.
 const POINTS_MAX: usize = 10_000;
@@ -33,12 +33,10 @@ impl Override {
 impl std::str::FromStr for Override {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let (path, value) = text
-            .split_once('=')
-            .ok_or_else(|| format!("\"{text}\" must be PATH=VALUE, like duration=\"20 s\""))?;
+        let (path, value) = weir_config::split(text, "duration=\"20 s\"")?;
         Ok(Self {
-            path: path.trim().to_owned(),
-            value: value.trim().to_owned(),
+            path: path.to_owned(),
+            value: value.to_owned(),
         })
     }
 }
@@ -138,30 +136,28 @@ pub struct Point {
 }
 
 /// Reads a file, applies the caller's choices, and checks every point.
-pub fn load(path: &Path, choices: Choices<'_>) -> Result<Plan, ScenarioError> {
+pub fn load(path: &Path, choices: Choices<'_>) -> Result<Plan, ConfigError> {
     of_tree(path, None, choices)
 }
 
 /// Like [`load`], for a text, treated as a built-in file of this name.
-pub fn load_text(file: &Path, text: &str, choices: Choices<'_>) -> Result<Plan, ScenarioError> {
+pub fn load_text(file: &Path, text: &str, choices: Choices<'_>) -> Result<Plan, ConfigError> {
     of_tree(file, Some(text), choices)
 }
 
 /// Like [`load`], for a built-in scenario, by its name.
-pub fn load_built_in(name: &str, choices: Choices<'_>) -> Result<Plan, ScenarioError> {
+pub fn load_built_in(name: &str, choices: Choices<'_>) -> Result<Plan, ConfigError> {
     let file = PathBuf::from(format!("scenarios/{name}.toml"));
     let text = source::built_in(&file)?;
     load_text(&file, text, choices)
 }
 
-fn of_tree(file: &Path, text: Option<&str>, choices: Choices<'_>) -> Result<Plan, ScenarioError> {
-    let tree = source::read(file, text);
+fn of_tree(file: &Path, text: Option<&str>, choices: Choices<'_>) -> Result<Plan, ConfigError> {
+    let tree = source::read(file, text)?;
     let files = Files::of(file, text);
     let file = file.display().to_string();
-    match tree.and_then(|tree| points(tree, choices, &files)) {
-        Ok((base, points)) => Ok(Plan { file, base, points }),
-        Err(error) => Err(error.in_file(&file)),
-    }
+    let (base, points) = points(tree, choices, &files)?;
+    Ok(Plan { file, base, points })
 }
 
 /// The scenario and the points of a text.
@@ -169,13 +165,13 @@ pub fn plan(
     text: &str,
     overrides: &[Override],
     variants: &[String],
-) -> Result<(Scenario, Vec<Point>), ScenarioError> {
+) -> Result<(Scenario, Vec<Point>), ConfigError> {
     let choices = Choices {
         overrides,
         variants,
         ..Choices::default()
     };
-    let file = Path::new("");
+    let file = Path::new("scenario");
     let files = Files::of(file, Some(text));
     points(source::read(file, Some(text))?, choices, &files)
 }
@@ -184,7 +180,7 @@ fn points(
     mut tree: Node,
     choices: Choices<'_>,
     files: &Files,
-) -> Result<(Scenario, Vec<Point>), ScenarioError> {
+) -> Result<(Scenario, Vec<Point>), ConfigError> {
     let Choices {
         overrides,
         sweeps,
@@ -193,7 +189,7 @@ fn points(
         reading,
         quick,
     } = choices;
-    tree.choose(reading)?;
+    reading::choose(&mut tree, reading)?;
     shorten(&mut tree, quick)?;
     put(&mut tree, overrides)?;
     let of_file = tree.remove("variant");
@@ -207,10 +203,8 @@ fn points(
     let set: Vec<&Override> = overrides.iter().chain(of_given).collect();
     sweep.retain(|(path, _)| !set.iter().any(|o| o.holds(path)));
     for Sweep { path, values } in sweeps {
-        let origin = Origin::Set(format!("--sweep {path}={}", values.join(",")));
-        let values = values
-            .iter()
-            .map(|value| parse_value(value, origin.clone()));
+        let origin = Origin::named(format!("--sweep {path}={}", values.join(",")));
+        let values = values.iter().map(|value| parse_value(value, &origin));
         let values = values.collect::<Result<Vec<Node>, _>>()?;
         sweep.retain(|(swept, _)| swept != path);
         sweep.push((path.clone(), values));
@@ -224,7 +218,7 @@ fn points(
             "unknown variant `{name}`; the scenario has: {}",
             known.join(", ")
         );
-        return Err(ScenarioError::new(Origin::Set("--variant".into()), why));
+        return Err(ConfigError::new(Origin::named("--variant"), why));
     }
     let mut variants: Vec<Option<Variant>> = variants
         .into_iter()
@@ -249,11 +243,11 @@ fn points(
 }
 
 /// Removes `[quick]`, and applies its values if `quick`.
-fn shorten(tree: &mut Node, quick: bool) -> Result<(), ScenarioError> {
+fn shorten(tree: &mut Node, quick: bool) -> Result<(), ConfigError> {
     let Some(node) = tree.remove("quick") else {
         let why = "no [quick] section, which sets the length of quick runs";
         return if quick {
-            Err(ScenarioError::new(tree.origin.clone(), why.to_owned()))
+            Err(ConfigError::new(tree.origin.clone(), why))
         } else {
             Ok(())
         };
@@ -271,10 +265,10 @@ fn shorten(tree: &mut Node, quick: bool) -> Result<(), ScenarioError> {
 fn put<'a>(
     tree: &mut Node,
     overrides: impl IntoIterator<Item = &'a Override>,
-) -> Result<(), ScenarioError> {
+) -> Result<(), ConfigError> {
     for Override { path, value } in overrides {
-        let origin = Origin::Set(format!("--set {path}={value}"));
-        tree.set(path, parse_value(value, origin)?)?;
+        let origin = Origin::named(format!("--set {path}={value}"));
+        tree.set(path, parse_value(value, &origin)?)?;
     }
     Ok(())
 }
@@ -286,10 +280,10 @@ struct Variant {
 }
 
 impl Variant {
-    fn given(given: &Given) -> Result<Self, ScenarioError> {
+    fn given(given: &Given) -> Result<Self, ConfigError> {
         let value = |Override { path, value }: &Override| {
-            let origin = Origin::Set(given.name.clone());
-            Ok((path.clone(), parse_value(value, origin)?))
+            let origin = Origin::named(&*given.name);
+            Ok((path.clone(), parse_value(value, &origin)?))
         };
         Ok(Self {
             name: given.name.clone(),
@@ -298,7 +292,7 @@ impl Variant {
     }
 }
 
-fn read_variants(node: Option<Node>) -> Result<Vec<Variant>, ScenarioError> {
+fn read_variants(node: Option<Node>) -> Result<Vec<Variant>, ConfigError> {
     let Some(node) = node else {
         return Ok(Vec::new());
     };
@@ -318,13 +312,13 @@ fn read_variants(node: Option<Node>) -> Result<Vec<Variant>, ScenarioError> {
 }
 
 /// The paths of the sweep, and the values of each.
-fn read_sweep(node: Option<Node>) -> Result<Vec<(String, Vec<Node>)>, ScenarioError> {
+fn read_sweep(node: Option<Node>) -> Result<Vec<(String, Vec<Node>)>, ConfigError> {
     let Some(node) = node else {
         return Ok(Vec::new());
     };
     let axis = |(path, values): &(String, Node)| match &values.value {
         Value::List(items) if !items.is_empty() => Ok((path.clone(), items.clone())),
-        _ => Err(ScenarioError::new(
+        _ => Err(ConfigError::new(
             values.origin.clone(),
             format!(
                 "`sweep.{path}` must be a list of values, and its path must be quoted, like \"link.out.rate\" = \
@@ -338,12 +332,12 @@ fn read_sweep(node: Option<Node>) -> Result<Vec<(String, Vec<Node>)>, ScenarioEr
 type Steps = Vec<(String, Node)>;
 
 /// Every combination of the sweep's values; the last path varies fastest.
-fn product(sweep: &[(String, Vec<Node>)]) -> Result<Vec<Steps>, ScenarioError> {
+fn product(sweep: &[(String, Vec<Node>)]) -> Result<Vec<Steps>, ConfigError> {
     let mut all: Vec<Steps> = vec![Vec::new()];
     for (path, values) in sweep {
         if all.len() * values.len() > POINTS_MAX {
             let why = format!("the sweep has more points than the maximum, {POINTS_MAX}");
-            return Err(ScenarioError::new(values[0].origin.clone(), why));
+            return Err(ConfigError::new(values[0].origin.clone(), why));
         }
         let extended = all.iter().flat_map(|steps| {
             values.iter().map(move |value| {
@@ -358,17 +352,17 @@ fn product(sweep: &[(String, Vec<Node>)]) -> Result<Vec<Steps>, ScenarioError> {
 }
 
 /// The error of a variant, with a probable cause: `link.out.rate` without quotes replaces all links.
-fn unquoted(error: ScenarioError, set: &[(String, Node)]) -> ScenarioError {
+fn unquoted(error: ConfigError, set: &[(String, Node)]) -> ConfigError {
     let is_whole = |(path, node): &&(String, Node)| {
         !path.contains('.') && matches!(node.value, Value::Table(_))
     };
     match set.iter().find(is_whole) {
         None => error,
-        Some((path, _)) => ScenarioError {
-            why: format!(
+        Some((path, _)) => ConfigError {
+            message: format!(
                 "{}; this `set` replaces all of `{path}`; quote a path to set one value: set = {{ \"link.out.rate\" = \
                  \"5 Mbit\" }}",
-                error.why
+                error.message
             ),
             ..error
         },
@@ -381,7 +375,7 @@ fn point(
     steps: &Steps,
     overrides: &[Override],
     files: &Files,
-) -> Result<Point, ScenarioError> {
+) -> Result<Point, ConfigError> {
     let mut tree = tree.clone();
     let of_variant = variant.map(|v| v.set.as_slice()).unwrap_or_default();
     for (path, value) in of_variant.iter().chain(steps) {
@@ -390,7 +384,7 @@ fn point(
     let as_json = |values: &[(String, Node)]| -> Map<String, Json> {
         let values = values.iter();
         values
-            .map(|(path, value)| (path.clone(), value.to_json()))
+            .map(|(path, value)| (path.clone(), reading::to_json(value)))
             .collect()
     };
     let (mut set, sweep) = (as_json(of_variant), as_json(steps));
@@ -411,7 +405,7 @@ fn point(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Kind, Offered, TrafficKind, raw};
+    use crate::scenario::{Kind, Offered, TrafficKind};
 
     const SMALL: &str = r#"
 title = "small"
@@ -442,7 +436,8 @@ total_rate = "8 Mbit"
 "#;
 
     fn error(text: &str) -> String {
-        plan(text, &[], &[]).unwrap_err().to_string()
+        let error = plan(text, &[], &[]).unwrap_err().to_string();
+        error.lines().next().unwrap().to_owned()
     }
 
     /// SMALL with one line replaced.
@@ -472,19 +467,19 @@ total_rate = "8 Mbit"
     fn unknown_keys_name_the_nearest_and_the_line() {
         assert_eq!(
             error(&with("congestion = ", "congestoin = ")),
-            "line 20: unknown key `congestoin` in [traffic.long]; did you mean `congestion`?"
+            "scenario:20:1: unknown key `congestoin` in [traffic.long]; did you mean `congestion`?"
         );
         assert_eq!(
             error(&with("warm_up", "warmup")),
-            "line 4: unknown key `warmup`; did you mean `warm_up`?"
+            "scenario:4:1: unknown key `warmup`; did you mean `warm_up`?"
         );
         assert_eq!(
             error(&with("limit = ", "limits = ")),
-            "line 15: `link.out.discipline`: unknown key `limits`; did you mean `limit`?"
+            "scenario:15:31: `link.out.discipline`: unknown key `limits`; did you mean `limit`?"
         );
         assert_eq!(
             error(&with("\"fifo\"", "\"fifi\"")),
-            "line 15: `link.out.discipline`: unknown discipline `fifi`; did you mean `fifo`?"
+            "scenario:15:16: `link.out.discipline`: unknown discipline `fifi`; did you mean `fifo`?"
         );
     }
 
@@ -492,19 +487,19 @@ total_rate = "8 Mbit"
     fn values_out_of_range_are_told_range_and_line() {
         assert_eq!(
             error(&with("count = 2", "count = 0")),
-            "line 7: `host.tcp.count` is 0, but must be an integer from 1 to 100000"
+            "scenario:7:1: `host.tcp.count` is 0, but must be an integer from 1 to 100000"
         );
         assert_eq!(
             error(&with("rate = \"10 Mbit\"", "rate = \"10 Mb\"")),
-            "line 14: `link.out.rate` is \"10 Mb\", but must be a rate from \"8 kbit\" to \"400 Gbit\" (units: bit, kbit, Mbit, Gbit); did you mean \"10 Mbit\"?"
+            "scenario:14:1: `link.out.rate` is \"10 Mb\", but must be a rate from \"8 kbit\" to \"400 Gbit\" (units: bit, kbit, Mbit, Gbit); did you mean \"10 Mbit\"?"
         );
         assert_eq!(
             error(&with("warm_up = \"5 s\"", "warm_up = \"20 s\"")),
-            "line 4: `warm_up` must be shorter than `duration`"
+            "scenario:4:1: `warm_up` must be shorter than `duration`"
         );
         assert_eq!(
             error(&with("to = \"server\"\ncong", "to = \"sever\"\ncong")),
-            "line 19: `traffic.long.to` names the unknown router or host \"sever\"; did you mean `server`?"
+            "scenario:19:1: `traffic.long.to` names the unknown router or host \"sever\"; did you mean `server`?"
         );
     }
 
@@ -521,7 +516,7 @@ total_rate = "8 Mbit"
             ..Choices::default()
         };
         let (_, points) = points(
-            raw::parse(&text).unwrap(),
+            weir_config::parse("f", &text).unwrap(),
             choices,
             &Files::of(Path::new(""), Some(&text)),
         )
@@ -627,7 +622,7 @@ name = \"plain\"
                 ..Choices::default()
             };
             let files = Files::of(Path::new(""), Some(&text));
-            points(raw::parse(&text).unwrap(), choices, &files)
+            points(weir_config::parse("f", &text).unwrap(), choices, &files)
         };
         let two = [
             given("a", "{ kind = \"fifo\" }"),
@@ -653,7 +648,7 @@ name = \"plain\"
         let text = format!("{SMALL}\n[sweep]\n\"traffic.flood.flows\" = [2,\n0]\n");
         assert_eq!(
             error(&text),
-            "line 30: `traffic.flood.flows` is 0, but must be an integer from 1 to 1000000"
+            "scenario:30:1: `traffic.flood.flows` is 0, but must be an integer from 1 to 1000000"
         );
     }
 }

@@ -7,10 +7,9 @@ use weir_base::setting::{Kind, Parameter, Scalar, Setting, SettingError, did_you
 use weir_base::units::UnitError;
 use weir_base::varying::Level;
 use weir_base::{Bytes, Framing, Rate, Sizes, Span, Times, Varying};
+use weir_config::{ConfigError, Node, Origin, Value};
 
-use super::ScenarioError;
 use super::key::{Form, Key, WEIGHT_MAX};
-use super::raw::{Node, Origin, Value};
 
 const WEIGHT_MAX_INTEGER: i64 = WEIGHT_MAX as i64;
 
@@ -24,7 +23,7 @@ pub(super) struct Section<'a> {
 
 impl<'a> Section<'a> {
     /// The section `node`, which must be a table.
-    pub(super) fn new(path: &str, node: &'a Node) -> Result<Self, ScenarioError> {
+    pub(super) fn new(path: &str, node: &'a Node) -> Result<Self, ConfigError> {
         match node.value {
             Value::Table(_) => Ok(Self {
                 path: path.to_owned(),
@@ -33,7 +32,7 @@ impl<'a> Section<'a> {
             }),
             _ => {
                 let why = format!("`{path}` must be a table, like [{path}]");
-                Err(ScenarioError::new(node.origin.clone(), why))
+                Err(ConfigError::new(node.origin.clone(), why))
             }
         }
     }
@@ -60,12 +59,13 @@ impl<'a> Section<'a> {
     }
 
     /// An error about `key`.
-    pub(super) fn error(&self, key: &str, why: impl std::fmt::Display) -> ScenarioError {
+    pub(super) fn error(&self, key: &str, why: impl std::fmt::Display) -> ConfigError {
         let path = self.path_of(key);
-        ScenarioError::new(self.origin_of(key), format!("`{path}` {why}"))
+        ConfigError::new(self.origin_of(key), format!("`{path}` {why}"))
     }
 
-    fn path_of(&self, key: &str) -> String {
+    /// The path of `key` in the file, for messages.
+    pub(super) fn path_of(&self, key: &str) -> String {
         match self.path.as_str() {
             "" => key.to_owned(),
             path => format!("{path}.{key}"),
@@ -73,7 +73,7 @@ impl<'a> Section<'a> {
     }
 
     /// The value of `key`, if present.
-    pub(super) fn optional(&self, key: &'static Key) -> Result<Option<Setting>, ScenarioError> {
+    pub(super) fn optional(&self, key: &'static Key) -> Result<Option<Setting>, ConfigError> {
         let Some(node) = self.find(key) else {
             return Ok(None);
         };
@@ -90,7 +90,7 @@ impl<'a> Section<'a> {
     }
 
     /// The value of `key`, or its default.
-    pub(super) fn setting(&self, key: &'static Key) -> Result<Setting, ScenarioError> {
+    pub(super) fn setting(&self, key: &'static Key) -> Result<Setting, ConfigError> {
         match self.optional(key)? {
             Some(setting) => Ok(setting),
             None => parameter(key)
@@ -100,7 +100,7 @@ impl<'a> Section<'a> {
     }
 
     /// A count.
-    pub(super) fn count(&self, key: &'static Key) -> Result<u64, ScenarioError> {
+    pub(super) fn count(&self, key: &'static Key) -> Result<u64, ConfigError> {
         match self.setting(key)? {
             Setting::Count(n) => Ok(n),
             other => unreachable!("{} is {other:?}", key.name),
@@ -108,7 +108,7 @@ impl<'a> Section<'a> {
     }
 
     /// A count without a default.
-    pub(super) fn optional_count(&self, key: &'static Key) -> Result<Option<u64>, ScenarioError> {
+    pub(super) fn optional_count(&self, key: &'static Key) -> Result<Option<u64>, ConfigError> {
         Ok(self.optional(key)?.map(|setting| match setting {
             Setting::Count(n) => n,
             other => unreachable!("{} is {other:?}", key.name),
@@ -116,7 +116,7 @@ impl<'a> Section<'a> {
     }
 
     /// A time.
-    pub(super) fn span(&self, key: &'static Key) -> Result<Span, ScenarioError> {
+    pub(super) fn span(&self, key: &'static Key) -> Result<Span, ConfigError> {
         match self.setting(key)? {
             Setting::Span(span) => Ok(span),
             other => unreachable!("{} is {other:?}", key.name),
@@ -124,7 +124,7 @@ impl<'a> Section<'a> {
     }
 
     /// A time without a default.
-    pub(super) fn optional_span(&self, key: &'static Key) -> Result<Option<Span>, ScenarioError> {
+    pub(super) fn optional_span(&self, key: &'static Key) -> Result<Option<Span>, ConfigError> {
         Ok(self.optional(key)?.map(|setting| match setting {
             Setting::Span(span) => span,
             other => unreachable!("{} is {other:?}", key.name),
@@ -132,7 +132,7 @@ impl<'a> Section<'a> {
     }
 
     /// A rate without a default.
-    pub(super) fn optional_rate(&self, key: &'static Key) -> Result<Option<Rate>, ScenarioError> {
+    pub(super) fn optional_rate(&self, key: &'static Key) -> Result<Option<Rate>, ConfigError> {
         Ok(self.optional(key)?.map(|setting| match setting {
             Setting::Rate(rate) => rate,
             other => unreachable!("{} is {other:?}", key.name),
@@ -143,7 +143,7 @@ impl<'a> Section<'a> {
     pub(super) fn rate_course(
         &self,
         key: &'static Key,
-    ) -> Result<Option<Varying<Rate>>, ScenarioError> {
+    ) -> Result<Option<Varying<Rate>>, ConfigError> {
         let Form::RateCourse(min, max) = key.form else {
             unreachable!("{} holds no course of a rate", key.name)
         };
@@ -155,7 +155,7 @@ impl<'a> Section<'a> {
     pub(super) fn span_course(
         &self,
         key: &'static Key,
-    ) -> Result<Option<Varying<Span>>, ScenarioError> {
+    ) -> Result<Option<Varying<Span>>, ConfigError> {
         let Form::SpanCourse(min, max) = key.form else {
             unreachable!("{} holds no course of a time", key.name)
         };
@@ -166,7 +166,7 @@ impl<'a> Section<'a> {
         &self,
         key: &'static Key,
         permits: impl Fn(T) -> bool,
-    ) -> Result<Option<Varying<T>>, ScenarioError> {
+    ) -> Result<Option<Varying<T>>, ConfigError> {
         let text = match self.find(key).map(|node| &node.value) {
             None => return Ok(None),
             Some(Value::Scalar(Scalar::Text(text))) => text,
@@ -184,7 +184,7 @@ impl<'a> Section<'a> {
     }
 
     /// A size without a default.
-    pub(super) fn optional_bytes(&self, key: &'static Key) -> Result<Option<Bytes>, ScenarioError> {
+    pub(super) fn optional_bytes(&self, key: &'static Key) -> Result<Option<Bytes>, ConfigError> {
         Ok(self.optional(key)?.map(|setting| match setting {
             Setting::Bytes(bytes) => bytes,
             other => unreachable!("{} is {other:?}", key.name),
@@ -192,7 +192,7 @@ impl<'a> Section<'a> {
     }
 
     /// A size.
-    pub(super) fn bytes(&self, key: &'static Key) -> Result<Bytes, ScenarioError> {
+    pub(super) fn bytes(&self, key: &'static Key) -> Result<Bytes, ConfigError> {
         match self.setting(key)? {
             Setting::Bytes(bytes) => Ok(bytes),
             other => unreachable!("{} is {other:?}", key.name),
@@ -200,7 +200,7 @@ impl<'a> Section<'a> {
     }
 
     /// A framing, the overhead on the wire beyond the IP packet.
-    pub(super) fn framing(&self, key: &'static Key) -> Result<Framing, ScenarioError> {
+    pub(super) fn framing(&self, key: &'static Key) -> Result<Framing, ConfigError> {
         match self.setting(key)? {
             Setting::Bytes(bytes) => Ok(Framing::bytes(bytes.0 as i32)),
             Setting::Text(words) => {
@@ -212,7 +212,7 @@ impl<'a> Section<'a> {
     }
 
     /// A share.
-    pub(super) fn ratio(&self, key: &'static Key) -> Result<f64, ScenarioError> {
+    pub(super) fn ratio(&self, key: &'static Key) -> Result<f64, ConfigError> {
         match self.setting(key)? {
             Setting::Ratio(share) => Ok(share),
             other => unreachable!("{} is {other:?}", key.name),
@@ -220,7 +220,7 @@ impl<'a> Section<'a> {
     }
 
     /// One word of a parameter's list of words.
-    pub(super) fn word(&self, key: &'static Key) -> Result<&'static str, ScenarioError> {
+    pub(super) fn word(&self, key: &'static Key) -> Result<&'static str, ConfigError> {
         match self.setting(key)? {
             Setting::Word(word) => Ok(word),
             other => unreachable!("{} is {other:?}", key.name),
@@ -228,7 +228,7 @@ impl<'a> Section<'a> {
     }
 
     /// On or off.
-    pub(super) fn flag(&self, key: &'static Key) -> Result<bool, ScenarioError> {
+    pub(super) fn flag(&self, key: &'static Key) -> Result<bool, ConfigError> {
         match self.setting(key)? {
             Setting::Flag(on) => Ok(on),
             other => unreachable!("{} is {other:?}", key.name),
@@ -236,7 +236,7 @@ impl<'a> Section<'a> {
     }
 
     /// Sizes without a default.
-    pub(super) fn sizes(&self, key: &'static Key) -> Result<Option<Sizes>, ScenarioError> {
+    pub(super) fn sizes(&self, key: &'static Key) -> Result<Option<Sizes>, ConfigError> {
         let Form::Sizes(min, max) = key.form else {
             unreachable!("{} holds no sizes", key.name)
         };
@@ -249,7 +249,7 @@ impl<'a> Section<'a> {
     }
 
     /// Times without a default.
-    pub(super) fn times(&self, key: &'static Key) -> Result<Option<Times>, ScenarioError> {
+    pub(super) fn times(&self, key: &'static Key) -> Result<Option<Times>, ConfigError> {
         let Form::Times(min, max) = key.form else {
             unreachable!("{} holds no times", key.name)
         };
@@ -265,7 +265,7 @@ impl<'a> Section<'a> {
     pub(super) fn parsed<T: FromStr<Err = String> + Default>(
         &self,
         key: &'static Key,
-    ) -> Result<T, ScenarioError> {
+    ) -> Result<T, ConfigError> {
         match self.text(key)? {
             Some(text) => text.parse().map_err(|e| self.error(key.name, e)),
             None => Ok(T::default()),
@@ -275,7 +275,7 @@ impl<'a> Section<'a> {
     fn read<T: FromStr<Err = UnitError>>(
         &self,
         key: &'static Key,
-    ) -> Result<Option<T>, ScenarioError> {
+    ) -> Result<Option<T>, ConfigError> {
         let read = self.text(key)?.map(|text| text.parse::<T>());
         read.transpose().map_err(|error| {
             let UnitError { text, expected } = &error;
@@ -283,7 +283,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    fn within(&self, key: &'static Key, inside: bool) -> Result<(), ScenarioError> {
+    fn within(&self, key: &'static Key, inside: bool) -> Result<(), ConfigError> {
         if inside {
             Ok(())
         } else {
@@ -292,7 +292,7 @@ impl<'a> Section<'a> {
     }
 
     /// A string, if present.
-    pub(super) fn text(&self, key: &'static Key) -> Result<Option<String>, ScenarioError> {
+    pub(super) fn text(&self, key: &'static Key) -> Result<Option<String>, ConfigError> {
         match self.find(key).map(|node| &node.value) {
             None => Ok(None),
             Some(Value::Scalar(Scalar::Text(text))) => Ok(Some(text.clone())),
@@ -301,13 +301,13 @@ impl<'a> Section<'a> {
     }
 
     /// A required string.
-    pub(super) fn required_text(&self, key: &'static Key) -> Result<String, ScenarioError> {
+    pub(super) fn required_text(&self, key: &'static Key) -> Result<String, ConfigError> {
         self.text(key)?
             .ok_or_else(|| self.error(key.name, "is missing"))
     }
 
     /// A required string in a section whose keys have no table here: a discipline, a variant.
-    pub(super) fn required_word(&self, key: &'static str) -> Result<String, ScenarioError> {
+    pub(super) fn required_word(&self, key: &'static str) -> Result<String, ConfigError> {
         self.asked.borrow_mut().push(key);
         match self.node.entry(key).map(|node| &node.value) {
             None => Err(self.error(key, "is missing")),
@@ -317,7 +317,7 @@ impl<'a> Section<'a> {
     }
 
     /// A list of names, if present.
-    pub(super) fn names(&self, key: &'static Key) -> Result<Option<Vec<String>>, ScenarioError> {
+    pub(super) fn names(&self, key: &'static Key) -> Result<Option<Vec<String>>, ConfigError> {
         self.list(key, |scalar| match scalar {
             Scalar::Text(text) => Some(text.clone()),
             _ => None,
@@ -325,7 +325,7 @@ impl<'a> Section<'a> {
     }
 
     /// A list of weights, if present.
-    pub(super) fn weights(&self, key: &'static Key) -> Result<Option<Vec<u32>>, ScenarioError> {
+    pub(super) fn weights(&self, key: &'static Key) -> Result<Option<Vec<u32>>, ConfigError> {
         self.list(key, |scalar| match scalar {
             Scalar::Integer(n @ 1..=WEIGHT_MAX_INTEGER) => Some(*n as u32),
             _ => None,
@@ -337,7 +337,7 @@ impl<'a> Section<'a> {
         &self,
         key: &'static Key,
         read: impl Fn(&Scalar) -> Option<T>,
-    ) -> Result<Option<Vec<T>>, ScenarioError> {
+    ) -> Result<Option<Vec<T>>, ConfigError> {
         let Some(node) = self.find(key) else {
             return Ok(None);
         };
@@ -359,7 +359,7 @@ impl<'a> Section<'a> {
     pub(super) fn sections(
         &self,
         key: &'static str,
-    ) -> Result<Vec<(String, Section<'a>)>, ScenarioError> {
+    ) -> Result<Vec<(String, Section<'a>)>, ConfigError> {
         let Some(node) = self.node.entry(key) else {
             return Ok(Vec::new());
         };
@@ -374,7 +374,7 @@ impl<'a> Section<'a> {
     }
 
     /// Refuses keys that are in none of these tables.
-    pub(super) fn finish(self, tables: &[&[&'static Key]]) -> Result<(), ScenarioError> {
+    pub(super) fn finish(self, tables: &[&[&'static Key]]) -> Result<(), ConfigError> {
         self.finish_with(tables, &[])
     }
 
@@ -383,7 +383,7 @@ impl<'a> Section<'a> {
         self,
         tables: &[&[&'static Key]],
         more: &[&'static str],
-    ) -> Result<(), ScenarioError> {
+    ) -> Result<(), ConfigError> {
         let keys = tables.iter().flat_map(|table| table.iter());
         let known: Vec<&str> = keys
             .map(|key| key.name)
@@ -412,7 +412,7 @@ impl<'a> Section<'a> {
             path => format!(" in [{path}]"),
         };
         let why = format!("unknown key `{key}`{place}{near}");
-        Err(ScenarioError::new(node.origin.clone(), why))
+        Err(ConfigError::new(node.origin.clone(), why))
     }
 }
 

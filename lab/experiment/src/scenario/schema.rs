@@ -6,11 +6,13 @@
 
 use serde_json::{Map, Value, json};
 use weir_base::setting::{Kind, Parameter};
+use weir_base::units::Quantity;
 use weir_discipline::manuals;
+use weir_model::schema::{NUMBER, of_kind, quantity};
 
 use super::key::{Form, Key, SAME, WEIGHT_MAX};
 use super::parameters::*;
-use super::raw::Reading;
+use super::reading::Reading;
 
 /// The schema, for draft 2020-12.
 pub fn schema() -> Value {
@@ -87,10 +89,10 @@ fn traffic() -> Value {
         ("web", &[TRAFFIC, WEB, TCP_OPTIONS]),
     ];
     let one = kinds.map(|(kind, tables)| {
-        let mut of_kind = section(tables);
-        of_kind.insert("title".into(), json!(kind));
-        of_kind["properties"]["kind"] = json!({ "const": kind });
-        Value::Object(of_kind)
+        let mut keys = section(tables);
+        keys.insert("title".into(), json!(kind));
+        keys["properties"]["kind"] = json!({ "const": kind });
+        Value::Object(keys)
     });
     json!({ "anyOf": one })
 }
@@ -101,14 +103,14 @@ fn discipline() -> Value {
         let mut properties: Map<String, Value> = parameters
             .map(|p: &Parameter| {
                 let about = (p.about, p.default);
-                (p.name.to_owned(), with(about, kind(&p.kind)))
+                (p.name.to_owned(), with(about, json!(of_kind(&p.kind))))
             })
             .collect();
         properties.insert("kind".into(), json!({ "const": manual.name }));
-        let mut of_kind = object(properties);
-        of_kind.insert("title".into(), json!(manual.name));
-        of_kind.insert("description".into(), json!(manual.purpose));
-        Value::Object(of_kind)
+        let mut keys = object(properties);
+        keys.insert("title".into(), json!(manual.name));
+        keys.insert("description".into(), json!(manual.purpose));
+        Value::Object(keys)
     });
     json!({ "anyOf": one.collect::<Vec<_>>() })
 }
@@ -117,21 +119,21 @@ fn discipline() -> Value {
 fn controller() -> Value {
     let one = weir_controller::spec::KINDS.iter().map(|kind| {
         let manual = &kind.manual;
-        let mut of_kind = section(&[CONTROLLER]);
-        if let Some(Value::Object(properties)) = of_kind.get_mut("properties") {
+        let mut keys = section(&[CONTROLLER]);
+        if let Some(Value::Object(properties)) = keys.get_mut("properties") {
             properties.insert("kind".into(), json!({ "const": manual.name }));
             for role in manual.roles {
                 let links = with((role.about, ""), form(&Form::Links));
                 properties.insert(role.name.to_owned(), links);
             }
             for p in manual.parameters {
-                let schema = with((p.about, p.default), self::kind(&p.kind));
+                let schema = with((p.about, p.default), json!(of_kind(&p.kind)));
                 properties.insert(p.name.to_owned(), schema);
             }
         }
-        of_kind.insert("title".into(), json!(manual.name));
-        of_kind.insert("description".into(), json!(manual.purpose));
-        Value::Object(of_kind)
+        keys.insert("title".into(), json!(manual.name));
+        keys.insert("description".into(), json!(manual.purpose));
+        Value::Object(keys)
     });
     json!({ "anyOf": one.collect::<Vec<_>>() })
 }
@@ -180,13 +182,14 @@ fn with((about, default): (&str, &str), value: Value) -> Value {
 
 fn form(form: &Form) -> Value {
     match form {
-        Form::Setting(of) => kind(of),
-        Form::Sizes(..) => distribution(SIZE_UNITS, "|webstone"),
-        Form::Times(..) => distribution(TIME_UNITS, ""),
+        Form::Setting(of) => json!(of_kind(of)),
+        Form::Sizes(..) => distribution(Quantity::Size, "|webstone"),
+        Form::Times(..) => distribution(Quantity::Time, ""),
         Form::RateCourse(min, max) => {
-            course(Kind::Rate(*min, *max), RATE_UNITS, "|outage", "|trace +.+")
+            let single = Kind::Rate(*min, *max);
+            course(single, Quantity::Rate, "|outage", "|trace +.+")
         }
-        Form::SpanCourse(min, max) => course(Kind::Span(*min, *max), TIME_UNITS, "", ""),
+        Form::SpanCourse(min, max) => course(Kind::Span(*min, *max), Quantity::Time, "", ""),
         Form::Load => json!({ "type": "string", "pattern": LOAD, "title": form.to_string() }),
         Form::Spacing => {
             let pattern = format!("^(even|poisson|jittered +{NUMBER})$");
@@ -210,76 +213,25 @@ fn form(form: &Form) -> Value {
     }
 }
 
-const NUMBER: &str = "[0-9][0-9_]*(\\.[0-9_]*)?";
-const SIZE_UNITS: &str = "(B|kB|MB|GB|KiB|MiB)";
-const TIME_UNITS: &str = "(ns|us|ms|s|min)";
-const RATE_UNITS: &str = "(bit|kbit|Mbit|Gbit)(/s)?";
 const LOAD: &str = "^[-+*() 0-9._t]*(bit|kbit|Mbit|Gbit)(/s)?[-+*() 0-9._tkMGbis/]*$";
-
-fn quantity(units: &str) -> String {
-    format!("{NUMBER} *{units}")
-}
-
-/// A string with a unit; the description gives the range.
-fn text(pattern: &str, permitted: impl std::fmt::Display) -> Value {
-    json!({ "type": "string", "pattern": format!("^ *{pattern} *$"),
-            "title": permitted.to_string() })
-}
 
 /// The schema of a single value of this kind, or of its changes over time; with a further word for a value, and further
 /// forms.
-fn course(single: Kind, units: &str, word: &str, more: &str) -> Value {
-    let value = quantity(units);
-    let from = format!("({value}{word}) +from +{}", quantity(TIME_UNITS));
-    let period = quantity(TIME_UNITS);
+fn course(single: Kind, of: Quantity, word: &str, more: &str) -> Value {
+    let (value, period) = (quantity(of), quantity(Quantity::Time));
+    let from = format!("({value}{word}) +from +{period}");
     let pattern = format!(
         "({value}{word}) *(, *{from} *)+|sawtooth +{value} +to +{value} +in +[0-9]+ +steps +every +{period}{more}"
     );
     let pattern = format!("^ *({pattern}) *$");
-    json!({ "anyOf": [kind(&single), { "type": "string", "pattern": pattern }] })
+    json!({ "anyOf": [of_kind(&single), { "type": "string", "pattern": pattern }] })
 }
 
-fn distribution(units: &str, more: &str) -> Value {
-    let one = quantity(units);
+fn distribution(of: Quantity, more: &str) -> Value {
+    let one = quantity(of);
     let forms = format!(
         "{one}|uniform +{one} to {one}|exponential +{one}|pareto +{NUMBER} +{one}( to {one})?\
          |{one} *: *{NUMBER}( *, *{one} *: *{NUMBER})*{more}"
     );
     json!({ "type": "string", "pattern": format!("^ *({forms}) *$") })
-}
-
-fn kind(kind: &Kind) -> Value {
-    match kind {
-        Kind::Count(min, max) => json!({ "anyOf": [
-            { "type": "integer", "minimum": min, "maximum": max },
-            text(&format!("{NUMBER} *(packets?)?"), kind),
-        ] }),
-        Kind::Ratio(min, max) => json!({ "anyOf": [
-            { "type": "number", "minimum": min, "maximum": max },
-            text(&format!("{NUMBER}( */ *{NUMBER})?"), kind),
-        ] }),
-        Kind::RatioOrWord(min, max, word) => json!({ "anyOf": [
-            { "type": "number", "minimum": min, "maximum": max },
-            text(&format!("({word}|{NUMBER}( */ *{NUMBER})?)"), kind),
-        ] }),
-        Kind::RateOrWord(_, _, words) => {
-            let pattern = format!("({}|{})", words.join("|"), quantity(RATE_UNITS));
-            text(&pattern, kind)
-        }
-        Kind::BytesOrWords(_, _, words) => {
-            let pattern = format!("({}|(({}) *)+)", quantity(SIZE_UNITS), words.join("|"));
-            text(&pattern, kind)
-        }
-        Kind::Span(..) => text(&quantity(TIME_UNITS), kind),
-        Kind::Rate(..) => text(&quantity(RATE_UNITS), kind),
-        Kind::Bytes(..) => text(&quantity(SIZE_UNITS), kind),
-        Kind::Flag => json!({ "type": "boolean" }),
-        Kind::Word(words) => json!({ "enum": words }),
-        Kind::PacketsRateOrShare(packets, _) => json!({ "anyOf": [
-            { "type": "integer", "minimum": 0, "maximum": packets },
-            { "type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1 },
-            text(&format!("{NUMBER} *((packets?)?|{RATE_UNITS}|/ *{NUMBER})"), kind),
-        ] }),
-        Kind::Text(bytes) => json!({ "type": "string", "maxLength": bytes }),
-    }
 }

@@ -6,13 +6,13 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use weir_base::setting::{Scalar, did_you_mean, nearest};
+use weir_base::setting::{did_you_mean, nearest};
+use weir_config::{ConfigError, Node, Origin, Value};
 use weir_live::file::read_text;
 
-use super::ScenarioError;
 use super::parameters::{EXTENDS, FROM_FILE, ONLY};
-use super::raw::{self, Node, Origin, Value};
 use super::reader::Section;
+use super::reading::extended;
 
 /// The scenario files of the repository, by their path below `scenarios/` without `.toml`, and their texts. Files
 /// without a title are parts of others.
@@ -27,7 +27,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 const CHAIN_MAX: usize = 8;
 
 /// The text of a built-in scenario, by its path in the repository.
-pub(super) fn built_in(path: &Path) -> Result<&'static str, ScenarioError> {
+pub(super) fn built_in(path: &Path) -> Result<&'static str, ConfigError> {
     let name = match path.extension() {
         Some(ending) if ending == "toml" => path.with_extension(""),
         _ => path.to_owned(),
@@ -41,15 +41,15 @@ pub(super) fn built_in(path: &Path) -> Result<&'static str, ScenarioError> {
         None => {
             let near = did_you_mean(nearest(name, names()));
             let why = format!("is not a built-in file{near}");
-            let origin = Origin::Set(path.display().to_string());
-            Err(ScenarioError::new(origin, why))
+            let origin = Origin::named(path.display().to_string());
+            Err(ConfigError::new(origin, why))
         }
     }
 }
 
 /// The content of a file, with everything that it takes from other files. Without `text` it is read from disk; with
 /// `text`, the files that it names are built-in files.
-pub(super) fn read(file: &Path, text: Option<&str>) -> Result<Node, ScenarioError> {
+pub(super) fn read(file: &Path, text: Option<&str>) -> Result<Node, ConfigError> {
     let shelf = Shelf::of(text);
     let mut reading = Reading {
         shelf,
@@ -77,11 +77,11 @@ impl Shelf {
         }
     }
 
-    fn text(self, path: &Path) -> Result<String, ScenarioError> {
+    fn text(self, path: &Path) -> Result<String, ConfigError> {
         match self {
             Self::Disk => read_text(path, FILE_BYTES_MAX).map_err(|error| {
-                let origin = Origin::Set(path.display().to_string());
-                ScenarioError::new(origin, format!("cannot be read ({error})"))
+                let origin = Origin::named(path.display().to_string());
+                ConfigError::new(origin, format!("cannot be read ({error})"))
             }),
             Self::BuiltIn => built_in(path).map(str::to_owned),
         }
@@ -108,15 +108,16 @@ impl Files {
     /// subject.
     pub(super) fn text(&self, origin: &Origin, name: &str) -> Result<(String, String), String> {
         let place = match origin {
-            Origin::Other(file, _) => Path::new(&**file),
-            Origin::Line(_) | Origin::Set(_) => &self.file,
+            Origin::At(source, _) => Path::new(&source.name),
+            Origin::Named(_) => &self.file,
         };
         let path = plain(&place.parent().unwrap_or(Path::new("")).join(name));
         match self.shelf.text(&path) {
             Ok(text) => Ok((path.display().to_string(), text)),
             Err(error) => Err(format!(
                 "names \"{name}\", but {} {}",
-                error.origin, error.why
+                path.display(),
+                error.message
             )),
         }
     }
@@ -129,23 +130,22 @@ struct Reading {
 }
 
 impl Reading {
-    fn whole(&mut self, file: &Path, text: &str) -> Result<Node, ScenarioError> {
-        let mut tree = raw::parse(text)?;
+    fn whole(&mut self, file: &Path, text: &str) -> Result<Node, ConfigError> {
+        let mut tree = weir_config::parse(&file.display().to_string(), text)?;
         self.open.push(plain(file));
         self.take_variants(&mut tree)?;
         if let Some(named) = tree.remove(EXTENDS.name) {
             let base = self.other(&named, EXTENDS.name)?;
-            tree = base.extended_by(tree);
+            tree = extended(base, tree);
         }
         self.open.pop();
         Ok(tree)
     }
 
     /// The whole content of the file whose name is `named`.
-    fn other(&mut self, named: &Node, key: &str) -> Result<Node, ScenarioError> {
-        let wrong =
-            |why: String| ScenarioError::new(named.origin.clone(), format!("`{key}` {why}"));
-        let Value::Scalar(Scalar::Text(name)) = &named.value else {
+    fn other(&mut self, named: &Node, key: &str) -> Result<Node, ConfigError> {
+        let wrong = |why: String| ConfigError::new(named.origin.clone(), format!("`{key}` {why}"));
+        let Some(name) = named.text() else {
             return Err(wrong(format!(
                 "must be the path of another file, like {key} = \"network.toml\""
             )));
@@ -168,17 +168,15 @@ impl Reading {
         let text = self.shelf.text(&path).map_err(|error| {
             wrong(format!(
                 "names \"{name}\", but {} {}",
-                error.origin, error.why
+                path.display(),
+                error.message
             ))
         })?;
-        let shown = path.display().to_string();
-        let mut tree = self.whole(&path, &text).map_err(|e| e.in_file(&shown))?;
-        tree.is_of_file(&shown.into());
-        Ok(tree)
+        self.whole(&path, &text)
     }
 
     /// Replaces each `from` in the list of variants by the variants of the named file.
-    fn take_variants(&mut self, tree: &mut Node) -> Result<(), ScenarioError> {
+    fn take_variants(&mut self, tree: &mut Node) -> Result<(), ConfigError> {
         let Some(Node {
             value: Value::List(items),
             ..
@@ -197,7 +195,7 @@ impl Reading {
         Ok(())
     }
 
-    fn variants_of(&mut self, named: &Node, item: &Node) -> Result<Vec<Node>, ScenarioError> {
+    fn variants_of(&mut self, named: &Node, item: &Node) -> Result<Vec<Node>, ConfigError> {
         let section = Section::new("variant", item)?;
         let only = section.names(&ONLY)?;
         let mut variants = match self.other(named, "variant.from")?.remove("variant") {
@@ -207,10 +205,7 @@ impl Reading {
             }) => variants,
             _ => return Err(section.error(FROM_FILE.name, "names a file that has no variants")),
         };
-        let name_of = |variant: &Node| match variant.entry("name").map(|name| &name.value) {
-            Some(Value::Scalar(Scalar::Text(name))) => Some(name.clone()),
-            _ => None,
-        };
+        let name_of = |variant: &Node| variant.entry("name")?.text().map(str::to_owned);
         if let Some(only) = only {
             let known: Vec<String> = variants.iter().filter_map(name_of).collect();
             if let Some(name) = only.iter().find(|name| !known.contains(name)) {
@@ -243,6 +238,7 @@ fn plain(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::reading::to_json;
 
     #[test]
     fn paths_are_made_plain() {
@@ -256,9 +252,9 @@ mod tests {
         let text = "extends = \"network.toml\"\ntitle = \"t\"\n";
         let of = |file: &str| read(Path::new(file), Some(text));
         let tree = of("scenarios/lru-fq/mine.toml").unwrap();
-        assert_eq!(tree.to_json()["host"]["tcp"]["count"], 20);
+        assert_eq!(to_json(&tree)["host"]["tcp"]["count"], 20);
         let error = of("scenarios/both/mine.toml").unwrap_err().to_string();
-        let expected = "line 1: `extends` names \"network.toml\", but scenarios/both/network.toml is not a built-in \
+        let expected = "scenarios/both/mine.toml:1:1: `extends` names \"network.toml\", but scenarios/both/network.toml is not a built-in \
                         file";
         assert!(error.starts_with(expected), "{error}");
     }
@@ -274,7 +270,7 @@ mod tests {
         let error = read(&folder.join("0.toml"), None).unwrap_err().to_string();
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(
-            error.contains("7.toml, line 1: `extends` exceeds the maximum nesting of 8 files"),
+            error.contains("7.toml:1:1: `extends` exceeds the maximum nesting of 8 files"),
             "{error}"
         );
     }

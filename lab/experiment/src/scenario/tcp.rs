@@ -2,10 +2,10 @@
 
 use weir_base::{Bytes, Span};
 
-use super::ScenarioError;
 use super::congestion::Congestion;
 use super::parameters::*;
 use super::reader::Section;
+use weir_config::ConfigError;
 
 /// The endpoints of a traffic's TCP connections.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,7 +57,7 @@ impl Default for TcpOptions {
 }
 
 impl TcpOptions {
-    pub(super) fn check(section: &Section<'_>) -> Result<Self, ScenarioError> {
+    pub(super) fn check(section: &Section<'_>) -> Result<Self, ConfigError> {
         let word = section.word(&CONGESTION)?;
         let options = Self {
             congestion: word

@@ -6,11 +6,11 @@ use rand::RngExt;
 use weir_base::pace::OnOff;
 use weir_base::{Distribution, Offered, Sizes, Spacing, Span, Streams, Times};
 
-use super::ScenarioError;
 use super::key::Key;
 use super::parameters::*;
 use super::reader::Section;
 use super::tcp::TcpOptions;
+use weir_config::ConfigError;
 
 /// Maximum number of flows of one traffic, over all hosts.
 const FLOWS_MAX: u64 = 1_000_000;
@@ -226,7 +226,7 @@ impl Traffic {
         (from, to): (String, String),
         pairs: u32,
         duration: Span,
-    ) -> Result<Self, ScenarioError> {
+    ) -> Result<Self, ConfigError> {
         let start = section.span(&START)?;
         let stop = section.optional_span(&STOP)?;
         if start >= duration || stop.is_some_and(|stop| stop <= start) {
@@ -286,7 +286,7 @@ impl Traffic {
     }
 }
 
-fn check_kind(section: &Section<'_>, pairs: u32) -> Result<TrafficKind, ScenarioError> {
+fn check_kind(section: &Section<'_>, pairs: u32) -> Result<TrafficKind, ConfigError> {
     if section.find(&KIND).is_none() {
         return Err(section.error("kind", "is missing; it must be tcp, udp or web"));
     }
@@ -335,7 +335,7 @@ fn check_kind(section: &Section<'_>, pairs: u32) -> Result<TrafficKind, Scenario
 }
 
 /// The chunks of web clients, which all have the same size, and their popularity.
-fn check_chunks(section: &Section<'_>) -> Result<Option<Arc<Distribution>>, ScenarioError> {
+fn check_chunks(section: &Section<'_>) -> Result<Option<Arc<Distribution>>, ConfigError> {
     let popularity = section.ratio(&POPULARITY)?;
     let Some(number) = section.optional_count(&CHUNKS)? else {
         return match section.entry(POPULARITY.name) {
@@ -352,7 +352,7 @@ fn check_chunks(section: &Section<'_>) -> Result<Option<Arc<Distribution>>, Scen
     Ok(Some(Arc::new(Distribution::Empirical(weights.collect()))))
 }
 
-fn check_activity(section: &Section<'_>) -> Result<Option<OnOff>, ScenarioError> {
+fn check_activity(section: &Section<'_>) -> Result<Option<OnOff>, ConfigError> {
     match (section.times(&ON)?, section.times(&OFF)?) {
         (Some(on), Some(off)) => Ok(Some(OnOff { on, off })),
         (None, None) => Ok(None),
@@ -362,7 +362,7 @@ fn check_activity(section: &Section<'_>) -> Result<Option<OnOff>, ScenarioError>
 }
 
 /// The offered rate: `rate` is for each flow, `total_rate` for all `flows` together.
-fn check_offered(section: &Section<'_>, flows: u32) -> Result<Option<Offered>, ScenarioError> {
+fn check_offered(section: &Section<'_>, flows: u32) -> Result<Option<Offered>, ConfigError> {
     let read = |key: &'static Key| {
         let text = section.text(key)?;
         text.map(|t| {
@@ -430,7 +430,7 @@ to = "b"
                 .position(|l| l == format!("[{section}]"))
                 .unwrap()
             + 1;
-        let rest = error.strip_prefix(&format!("line {line}: "));
+        let rest = error.strip_prefix(&format!("scenario:{line}:1: "));
         let rest = rest.unwrap_or_else(|| panic!("not on line {line}: {error}"));
         assert!(rest.contains(expected), "{lines}: {error}");
     }
@@ -632,10 +632,8 @@ arrivals = "exponential 1 s"
         let watched: Vec<_> = scenario.watched().map(|l| l.name.as_str()).collect();
         assert_eq!(watched, ["b"]);
         let wrong = plan(&text.replace("[\"b\"]", "[\"c\"]"), &[], &[]).unwrap_err();
-        assert_eq!(
-            wrong.to_string(),
-            "line 4: `watch` names the unknown link \"c\""
-        );
+        let expected = "scenario:4:1: `watch` names the unknown link \"c\"\n";
+        assert!(wrong.to_string().starts_with(expected), "{wrong}");
         let scenario = with("link.a", "framing = \"2 B\"").unwrap();
         assert_eq!(
             (scenario.links[0].framing, scenario.links[1].framing),

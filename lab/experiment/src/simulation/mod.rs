@@ -70,7 +70,9 @@ pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error>
         let one = |(point, run): &(usize, u64)| {
             let scenario = &plan.points[*point].scenario;
             if let Some(ran) = finished.take(*point, *run) {
-                status.advance(work(scenario, scenario.duration))?;
+                let work = work(scenario, scenario.duration);
+                status.resumed.fetch_add(work, Ordering::Relaxed);
+                status.advance(work)?;
                 return Ok(ran);
             }
             // Captures of one run of a point are enough.
@@ -171,6 +173,8 @@ struct Status<'a> {
     began: Wall,
     whole: u64,
     done: AtomicU64,
+    /// The part of `done` that earlier calls did, which took no time of this one.
+    resumed: AtomicU64,
     runs: usize,
     progress: Mutex<Progress>,
 }
@@ -183,6 +187,7 @@ impl<'a> Status<'a> {
             began: Wall::now(),
             whole: scenarios.map(|s| work(s, s.duration)).sum(),
             done: AtomicU64::new(0),
+            resumed: AtomicU64::new(0),
             runs: tasks.len(),
             progress: Mutex::new(Progress::new(options.progress)),
         }
@@ -195,9 +200,10 @@ impl<'a> Status<'a> {
         let done = self.done.fetch_add(work, Ordering::Relaxed) + work;
         // If another run is writing the line, skip this update.
         if let Ok(mut progress) = self.progress.try_lock() {
-            let share = done as f64 / self.whole as f64;
+            let own = done - self.resumed.load(Ordering::Relaxed).min(done);
             let passed = self.began.elapsed().as_secs_f64();
-            let left = passed / share - passed;
+            let left = passed * self.whole.saturating_sub(done) as f64 / own.max(1) as f64;
+            let share = done as f64 / self.whole as f64;
             progress.update(&format!(
                 "{} runs: {:.0} %, {left:.0} s left",
                 self.runs,

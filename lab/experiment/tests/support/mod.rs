@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
+use weir_config::Node;
 use weir_experiment::scenario::Override;
 use weir_experiment::{RunOptions, RunResult};
 
@@ -91,23 +92,24 @@ fn run_lab(options: RunOptions, out: Option<PathBuf>) -> Result<(), String> {
 /// The kernel forwards; each port with a rate gets a token bucket and a queue of its limit.
 fn stand_in(config: &std::path::Path) -> io::Result<()> {
     let text = std::fs::read_to_string(config)?;
-    let config: toml::Table = toml::from_str(&text).map_err(io::Error::other)?;
-    for (_, port) in config["port"].as_table().unwrap() {
-        let Some(rate) = port.get("rate") else {
+    let config = weir_config::parse("stand-in", &text).map_err(io::Error::other)?;
+    let value = |node: &Node, key: &str| node.entry(key)?.text().map(str::to_owned);
+    for (_, port) in config.entry("port").unwrap().entries() {
+        let Some(rate) = value(port, "rate") else {
             continue;
         };
-        let interface = port["interface"].as_str().unwrap();
-        let rate = rate.as_str().unwrap().parse().unwrap();
+        let interface = &value(port, "interface").unwrap();
+        let rate = rate.parse().unwrap();
         tc(&weir_experiment::namespaces::build::tbf(interface, rate))?;
-        let limit = port.get("discipline").and_then(|d| d.get("limit"));
-        if let Some(limit) = limit.and_then(|l| l.as_str()) {
-            let packets = weir_base::units::read_packets(limit).unwrap();
+        let discipline = port.entry("discipline");
+        if let Some(limit) = discipline.and_then(|d| value(d, "limit")) {
+            let packets = weir_base::units::read_packets(&limit).unwrap();
             tc(&format!(
                 "qdisc add dev {interface} parent 1:1 pfifo limit {packets}"
             ))?;
         }
     }
-    let listener = UnixListener::bind(config["socket"].as_str().unwrap())?;
+    let listener = UnixListener::bind(value(&config, "socket").unwrap())?;
     for stream in listener.incoming() {
         let mut stream = stream?;
         let _ = stream.read(&mut [0; 4096])?;

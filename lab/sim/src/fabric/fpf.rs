@@ -7,7 +7,7 @@
 //!   header ──▶ parse, decide (as in a live router) ──▶ a port, copies, or the header comes off ──▶ the routes of IP
 //! ```
 //!
-//! The decisions are those of [`weir_path::fpf`]: its tables, its encapsulation rules, and [`decide`] on the bytes of a
+//! The decisions are those of [`weir_fpf_path`]: its tables, its encapsulation rules, and [`decide`] on the bytes of a
 //! header. Packets have no other bytes here, so the header is stored next to the packet, and counts in its length.
 //!
 //! Where a packet without a header reaches an FE, a mark precedes the next port of its path. Networks without FEs have
@@ -23,15 +23,15 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use weir_base::Instant;
+use weir_fpf_path::edge::filter::Subject;
+use weir_fpf_path::edge::rule::Listed;
+use weir_fpf_path::edge::rules::Rules;
+use weir_fpf_path::edge::shaper::{QueueCounters, Shapers};
+use weir_fpf_path::forward::{Decision, NESTED_MAX, decide, onward, parse};
+use weir_fpf_path::process::ProcessorId;
+use weir_fpf_path::table::Input;
+use weir_fpf_path::{Inner, InterfaceId, Table};
 use weir_packet::{FlowKey, Queue, Reason, Slot};
-use weir_path::fpf::edge::filter::Subject;
-use weir_path::fpf::edge::rule::Listed;
-use weir_path::fpf::edge::rules::Rules;
-use weir_path::fpf::edge::shaper::{QueueCounters, Shapers};
-use weir_path::fpf::forward::{Decision, NESTED_MAX, decide, onward, parse};
-use weir_path::fpf::process::ProcessorId;
-use weir_path::fpf::table::Input;
-use weir_path::fpf::{Inner, InterfaceId, Table};
 use weir_wire::EtherType;
 use weir_wire::fpf::{Repr, Vector, View};
 

@@ -1,4 +1,4 @@
-//! Processors of forwarding elements: the state machines of [`weir_path::fpf::process`], as a live FE would run them.
+//! Processors of forwarding elements: the state machines of [`weir_fpf_path::process`], as a live FE would run them.
 //!
 //! ```text
 //!   packet ──▶ bytes: the number under which its content is kept, padded to its IP length
@@ -17,10 +17,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
+use weir_fpf_path::forward::NESTED_MAX;
+use weir_fpf_path::process::chunk::Message;
+use weir_fpf_path::process::{Processor, ProcessorId, Taken};
 use weir_packet::{Ecn, FlowKey, Reason, Shared, Slot};
-use weir_path::fpf::forward::NESTED_MAX;
-use weir_path::fpf::process::chunk::Message;
-use weir_path::fpf::process::{Processor, ProcessorId, Taken};
 use weir_wire::Protocol;
 use weir_wire::chunk::NAME_LEN;
 use weir_wire::ethernet::HEADER_LEN;

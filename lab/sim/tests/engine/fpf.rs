@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use weir_base::{Instant, Rate, Spacing, Span};
+use weir_fpf_path::edge::filter::RawFilter;
+use weir_fpf_path::edge::paths::{Paths, Spread};
+use weir_fpf_path::edge::profile::{Profile, Shape};
+use weir_fpf_path::edge::rule::Rule as Encapsulation;
+use weir_fpf_path::process::xor::{Decoder, Encoder};
+use weir_fpf_path::process::{Processing, Processor, ProcessorId};
+use weir_fpf_path::{Builder, Domain, Hop, Inner, Interface, LidSize, Rule};
 use weir_packet::Queue;
-use weir_path::fpf::edge::filter::RawFilter;
-use weir_path::fpf::edge::paths::{Paths, Spread};
-use weir_path::fpf::edge::profile::{Profile, Shape};
-use weir_path::fpf::edge::rule::Rule as Encapsulation;
-use weir_path::fpf::process::xor::{Decoder, Encoder};
-use weir_path::fpf::process::{Processing, Processor, ProcessorId};
-use weir_path::fpf::{Builder, Domain, Hop, Inner, Interface, LidSize, Rule};
 use weir_sim::{FlowSpec, Network, NodeId, PortId, Simulation};
 use weir_wire::fpf::Vector;
 

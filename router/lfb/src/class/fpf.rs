@@ -1,11 +1,12 @@
 //! Flexible packet forwarding: the domain with its packet counters, and its named sections.
 
+use weir_fpf_path::Fpf;
+use weir_fpf_path::edge::classes;
+use weir_fpf_path::edge::implicit;
+use weir_fpf_path::forwarder::Stats;
+use weir_fpf_path::ingress::ActiveEncapsulation;
 use weir_model::class::{COUNT, Cell, Class, Component, Form, HELD, Layout};
-use weir_path::fpf::edge::classes;
-use weir_path::fpf::edge::implicit;
 use weir_path::plane::Plane;
-use weir_path::plane::edge::ActiveEncapsulation;
-use weir_path::plane::fpf::Stats;
 
 use super::{
     Block, COUNTER, Column, NUMBER, PACKET_COUNTER, Row, Source, TEXT, component, components, row,
@@ -25,9 +26,9 @@ pub(crate) static FPF: Block = Block {
     },
     source: Source::Plane(|plane: &Plane| {
         let counted = Counted {
-            stats: plane.fpf_stats(),
-            expired: plane.fpf_expired(),
-            classes: plane.fpf_class_stats(),
+            stats: Fpf::stats(plane),
+            expired: Fpf::expired(plane),
+            classes: Fpf::class_stats(plane),
         };
         row(COLUMNS, &counted)
     }),
@@ -183,7 +184,7 @@ pub(super) static ENCAPSULATIONS: Block = Block {
         },
         ..Class::PLAIN
     },
-    source: Source::Plane(|plane: &Plane| rows(ENCAPSULATED, plane.fpf_encapsulations())),
+    source: Source::Plane(|plane: &Plane| rows(ENCAPSULATED, Fpf::encapsulations(plane))),
 };
 
 struct Encapsulated;
@@ -235,7 +236,7 @@ pub(super) static CLASSES: Block = Block {
         },
         ..Class::PLAIN
     },
-    source: Source::Plane(|plane: &Plane| rows(OF_CLASS, plane.fpf_classes())),
+    source: Source::Plane(|plane: &Plane| rows(OF_CLASS, Fpf::classes(plane))),
 };
 
 struct OfClass;

@@ -12,6 +12,7 @@ use weir_base::Instant;
 use weir_base::setting::{Scalar, SettingError, Settings};
 use weir_discipline::Manual;
 use weir_model::class::{Cell, Form, Type, Unit};
+use weir_model::column::{Column, Row, components, row, rows};
 use weir_model::{Class, Component, Value, capture};
 use weir_path::ip::tables::Tables;
 use weir_path::plane::Plane;
@@ -158,18 +159,9 @@ pub fn all() -> impl Iterator<Item = Class> {
         .chain(disciplines())
 }
 
-/// A type of row, which the columns of a class read.
-trait Row {
-    /// A borrowed row.
-    type View<'a>;
-}
-
-/// A declared component, still without its reading function.
-struct Declared(Component);
-
 /// Declares a component; an empty example means no example.
-const fn component(id: u32, name: &'static str, kind: Type, example: &'static str) -> Declared {
-    Declared(Component::new(id, name, kind, example))
+const fn component(id: u32, name: &'static str, kind: Type, example: &'static str) -> Component {
+    Component::new(id, name, kind, example)
 }
 
 const TEXT: Type = Type::Text;
@@ -183,44 +175,6 @@ const BYTE_COUNTER: Type = Type::Counter(Unit::Bytes);
 const RATE_BPS: Type = Type::Gauge(Unit::BitsPerSecond);
 const SECONDS: Type = Type::Real(Unit::Seconds);
 const RATIO: Type = Type::Real(Unit::Ratio);
-
-impl Declared {
-    const fn about(self, about: &'static str) -> Self {
-        Self(self.0.about(about))
-    }
-
-    /// Makes the component settable.
-    const fn settable(self) -> Self {
-        Self(self.0.settable())
-    }
-
-    /// Makes the component a capability.
-    const fn capability(self) -> Self {
-        Self(self.0.capability())
-    }
-
-    /// Permits an absent value.
-    const fn optional(self) -> Self {
-        Self(self.0.optional())
-    }
-
-    /// Marks a text that differs each time, so it must not label a metric.
-    const fn varying(self) -> Self {
-        Self(self.0.varying())
-    }
-
-    const fn shown(self, cells: &'static [Cell]) -> Self {
-        Self(self.0.shown(cells))
-    }
-
-    /// The component with the function that reads it.
-    const fn read<R: Row>(self, read: for<'a> fn(&R::View<'a>) -> Value) -> Column<R> {
-        Column {
-            component: self.0,
-            read,
-        }
-    }
-}
 
 /// Columns of received packets, for components of type [`COUNT`](weir_model::class::COUNT).
 const IN: &[Cell] = &[
@@ -237,39 +191,6 @@ const OUT: &[Cell] = &[
     Cell::new("OUT PACKETS").of("packets").since_start(),
     Cell::new("OUT BYTES").of("bytes").since_start(),
 ];
-
-/// A component, and the function that reads it from a row.
-struct Column<R: Row> {
-    component: Component,
-    read: for<'a> fn(&R::View<'a>) -> Value,
-}
-
-/// The components of these columns, for a [`Class`].
-const fn components<R: Row, const N: usize>(columns: &[Column<R>]) -> [Component; N] {
-    let mut all = [columns[0].component; N];
-    let mut n = 1;
-    while n < N {
-        all[n] = columns[n].component;
-        n += 1;
-    }
-    all
-}
-
-/// A row as a value.
-fn row<R: Row>(columns: &[Column<R>], view: &R::View<'_>) -> Value {
-    let member = |column: &Column<R>| {
-        let value = (column.read)(view);
-        let Component { name, .. } = column.component;
-        debug_assert!(column.component.admits(&value), "{name} is {value:?}");
-        (name.into(), value)
-    };
-    Value::Struct(columns.iter().map(member).collect())
-}
-
-/// Rows as a value.
-fn rows<'a, R: Row>(columns: &[Column<R>], views: impl IntoIterator<Item = R::View<'a>>) -> Value {
-    Value::List(views.into_iter().map(|view| row(columns, &view)).collect())
-}
 
 #[cfg(test)]
 mod tests {

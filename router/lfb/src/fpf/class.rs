@@ -11,8 +11,8 @@ use weir_base::Span;
 use weir_base::setting::{Kind, Parameter, Settings, did_you_mean, nearest};
 use weir_classifier::policy::{Row, RowError};
 use weir_classifier::{Kind as FlowKind, Kinds};
-use weir_path::fpf::Domain;
-use weir_path::fpf::edge::setup::Class;
+use weir_fpf_path::Domain;
+use weir_fpf_path::edge::setup::Class;
 
 use super::Wrong;
 use super::encapsulation::{BURST, POLICE, SESSION, SPREAD, VECTORS, policed, rule};

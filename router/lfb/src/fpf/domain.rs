@@ -1,8 +1,8 @@
 //! The section `[fpf]`: the parameters that all FEs of a domain share, and the parameters of this edge.
 
 use weir_base::setting::{Kind, Parameter, Settings};
-use weir_path::fpf::Domain;
-use weir_path::fpf::edge::setup::NoMatch;
+use weir_fpf_path::Domain;
+use weir_fpf_path::edge::setup::NoMatch;
 
 use super::{Wrong, text};
 

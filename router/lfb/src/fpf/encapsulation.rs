@@ -5,12 +5,12 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use weir_base::setting::{Kind, Parameter, Settings};
 use weir_base::{Bytes, Rate, Span};
-use weir_path::fpf::Domain;
-use weir_path::fpf::edge::filter::{Filter, RawFilter};
-use weir_path::fpf::edge::paths::{Paths, Spread};
-use weir_path::fpf::edge::profile::{BURST_MAX, BURST_MIN, Police, Profile, Shape, WAITING_MAX};
-use weir_path::fpf::edge::rule::Rule;
-use weir_path::fpf::edge::setup::Encapsulation;
+use weir_fpf_path::Domain;
+use weir_fpf_path::edge::filter::{Filter, RawFilter};
+use weir_fpf_path::edge::paths::{Paths, Spread};
+use weir_fpf_path::edge::profile::{BURST_MAX, BURST_MIN, Police, Profile, Shape, WAITING_MAX};
+use weir_fpf_path::edge::rule::Rule;
+use weir_fpf_path::edge::setup::Encapsulation;
 use weir_wire::fpf::Vector;
 
 use super::{Wrong, text};

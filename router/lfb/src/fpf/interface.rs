@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use weir_base::setting::{Kind, Parameter, Settings};
-use weir_path::fpf::{Builder, Interface};
+use weir_fpf_path::{Builder, Interface};
 
 use super::{Added, Interfaces, Wrong};
 

@@ -43,11 +43,11 @@ use std::sync::Arc;
 
 use weir_base::setting::{Parameter, Settings};
 use weir_classifier::policy::Policy;
+use weir_fpf_path::edge::filter::Filter;
+use weir_fpf_path::edge::setup::{NoMatch, Setup};
+use weir_fpf_path::{Builder, InterfaceId, Table};
 use weir_model::fault::ResultCode;
 use weir_model::{ComponentPath, Fault};
-use weir_path::fpf::edge::filter::Filter;
-use weir_path::fpf::edge::setup::{NoMatch, Setup};
-use weir_path::fpf::{Builder, InterfaceId, Table};
 
 pub use domain::PARAMETERS;
 
@@ -424,12 +424,12 @@ mod tests {
     use super::*;
     use weir_base::Rate;
     use weir_base::setting::Scalar;
+    use weir_fpf_path::edge::profile::{Profile, Shape};
+    use weir_fpf_path::process::Function;
+    use weir_fpf_path::process::cache::Limits;
+    use weir_fpf_path::{Destination, Hop, Inner, Interface, Rule};
     use weir_model::{Change, Operation};
     use weir_packet::Queue;
-    use weir_path::fpf::edge::profile::{Profile, Shape};
-    use weir_path::fpf::process::Function;
-    use weir_path::fpf::process::cache::Limits;
-    use weir_path::fpf::{Destination, Hop, Inner, Interface, Rule};
 
     use crate::Plan;
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use weir_base::Bytes;
 use weir_base::setting::{Kind, Parameter, Settings};
+use weir_fpf_path::process::cache::Limits;
+use weir_fpf_path::process::{Function, Processing};
+use weir_fpf_path::{Builder, Destination, Domain, Hop, Inner, Rule};
 use weir_packet::Queue;
-use weir_path::fpf::process::cache::Limits;
-use weir_path::fpf::process::{Function, Processing};
-use weir_path::fpf::{Builder, Destination, Domain, Hop, Inner, Rule};
 use weir_wire::EtherType;
 use weir_wire::ethernet::is_group;
 use weir_wire::fpf::Vector;

@@ -7,14 +7,13 @@ use std::thread::JoinHandle;
 
 use weir_base::{Span, Streams};
 use weir_element::{Completion, Effect, Facts, Limits, Moment, Place};
+use weir_fpf_path::{Fpf, Interface, Table};
 use weir_lfb::Plan;
 use weir_lfb::fpf::FpfPlan;
 use weir_lfb::port::PortPlan;
 use weir_lfb::redirect::RedirectPlan;
-use weir_path::fpf::{Interface, Table};
 use weir_path::ip::tables::Tables;
 use weir_path::plane::Mode;
-use weir_path::plane::edge::Replaced;
 
 use super::classification::{self, Classes, Wake};
 use super::events::Inbox;
@@ -391,13 +390,13 @@ impl Carrier {
 }
 
 /// Applies FPF, or switches it off. Returns the replaced table and the replaced parts of the edge.
-fn set_fpf(worker: &mut Worker, fpf: &FpfPlan) -> (Option<Arc<Table>>, Replaced) {
+fn set_fpf(worker: &mut Worker, fpf: &FpfPlan) -> (Option<Arc<Table>>, Box<dyn Send>) {
     let built = fpf.built();
-    let replaced = worker
-        .plane
-        .set_fpf(built.map(|built| Arc::clone(&built.table)));
+    let table = built.map(|built| Arc::clone(&built.table));
     let edge = built.map(|built| Arc::clone(&built.edge));
-    (replaced, worker.plane.set_fpf_edge(edge, clock::now()))
+    let plane = &mut worker.plane;
+    let replaced = Fpf::set_table(plane, table);
+    (replaced, Fpf::set_edge(plane, edge, clock::now()))
 }
 
 fn interfaces(places: &[Place]) -> impl Iterator<Item = &str> {

@@ -22,9 +22,10 @@ use arc_swap::ArcSwapOption;
 use weir_base::Instant;
 use weir_classifier::policy::Policy;
 use weir_classifier::{Classifier, Segment, Settings, Verdict};
+use weir_fpf_path::Fpf;
+use weir_fpf_path::edge::copies::Copies;
+use weir_fpf_path::edge::implicit::Decision;
 use weir_lfb::fpf::Built;
-use weir_path::fpf::edge::copies::Copies;
-use weir_path::fpf::edge::implicit::Decision;
 
 use crate::clock;
 use crate::worker::{Handle, NoAnswer};
@@ -100,15 +101,13 @@ fn turn(
     let this = classification.insert(kept);
     let (empty, followed) = (std::mem::take(&mut this.spare), this.classifier.flows());
     let copies = handle.call(move |worker| {
-        worker
-            .plane
-            .take_copies(empty.unwrap_or_default(), followed)
+        Fpf::take_copies(&mut worker.plane, empty.unwrap_or_default(), followed)
     })?;
     let decisions = this.decide(&copies, &built.policy);
     this.spare = Some(copies);
     for some in decisions.chunks(DECISIONS_MAX) {
         let (some, setup) = (some.to_vec(), Arc::clone(&built.edge));
-        handle.call(move |worker| worker.plane.decide(&setup, &some, clock::now()))?;
+        handle.call(move |worker| Fpf::decide(&mut worker.plane, &setup, &some, clock::now()))?;
     }
     Ok(())
 }
@@ -173,8 +172,8 @@ mod tests {
     use super::*;
     use weir_classifier::policy::Row;
     use weir_classifier::{Kind, Kinds};
+    use weir_fpf_path::edge::copies::Copy;
     use weir_packet::FlowKey;
-    use weir_path::fpf::edge::copies::Copy;
 
     /// A unit of supplemental enhancement information with `scalability_info` (H.264, annex G).
     const SVC: &[u8] = &[6, 24, 1, 0x12, 0x80];

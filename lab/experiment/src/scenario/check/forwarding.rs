@@ -1,20 +1,20 @@
 //! Checks the sections of flexible packet forwarding (FPF), and of events.
 
 use weir_base::setting::{did_you_mean, nearest};
-use weir_path::fpf::edge::profile::Shape;
+use weir_fpf_path::edge::profile::Shape;
 use weir_paths::Disjoint;
 
-use super::super::ScenarioError;
 use super::super::checked::Scenario;
 use super::super::forwarding::{Domain, Effect, Encapsulation, Event, Forwarding, Path, Selection};
 use super::super::key::Key;
 use super::super::parameters::*;
 use super::super::reader::Section;
 use super::super::traffic::TrafficKind;
+use weir_config::ConfigError;
 
 impl Forwarding {
     /// Checks the sections. The rest of the scenario has been checked.
-    pub(super) fn check(top: &Section<'_>, scenario: &Scenario) -> Result<Self, ScenarioError> {
+    pub(super) fn check(top: &Section<'_>, scenario: &Scenario) -> Result<Self, ConfigError> {
         let mut all = Self::default();
         for (name, section) in top.sections("domain")? {
             let domain = all.check_domain(name, section, scenario)?;
@@ -42,7 +42,7 @@ impl Forwarding {
         name: String,
         section: Section<'_>,
         scenario: &Scenario,
-    ) -> Result<Domain, ScenarioError> {
+    ) -> Result<Domain, ConfigError> {
         let wrong = |why: String| Err(section.error(ROUTERS.name, why));
         let routers = section.names(&ROUTERS)?.unwrap_or_default();
         if routers.is_empty() {
@@ -78,7 +78,7 @@ impl Forwarding {
         })
     }
 
-    fn check_path(&self, name: String, section: Section<'_>) -> Result<Path, ScenarioError> {
+    fn check_path(&self, name: String, section: Section<'_>) -> Result<Path, ConfigError> {
         let through = section.names(&THROUGH)?.unwrap_or_default();
         if through.len() < 2 {
             let why = "must name at least two domains or routers, like [\"c\", \"b\", \"a\"]";
@@ -104,7 +104,7 @@ impl Forwarding {
         name: String,
         section: Section<'_>,
         scenario: &Scenario,
-    ) -> Result<Encapsulation, ScenarioError> {
+    ) -> Result<Encapsulation, ConfigError> {
         let names = scenario.traffic.iter().map(|traffic| traffic.name.as_str());
         let traffic = find(&section, &OF_TRAFFIC, names)?;
         let traffic = traffic.ok_or_else(|| section.error(OF_TRAFFIC.name, "is missing"))?;
@@ -182,7 +182,7 @@ impl Forwarding {
         section: &Section<'_>,
         weights: Option<&[u32]>,
         copies: usize,
-    ) -> Result<Option<Vec<(usize, u32)>>, ScenarioError> {
+    ) -> Result<Option<Vec<(usize, u32)>>, ConfigError> {
         let Some(wanted) = section.names(&PATHS)? else {
             return Ok(None);
         };
@@ -215,7 +215,7 @@ impl Forwarding {
         name: String,
         section: Section<'_>,
         scenario: &Scenario,
-    ) -> Result<Event, ScenarioError> {
+    ) -> Result<Event, ConfigError> {
         let at = section.optional_span(&AT)?;
         let at = at.filter(|at| *at < scenario.duration);
         let at = at.ok_or_else(|| {
@@ -245,7 +245,7 @@ impl Forwarding {
             _ => {
                 let why = "must have one of `cut`, `join`, or `encapsulation` with `paths`";
                 let why = format!("`{}` {why}", section.path);
-                return Err(ScenarioError::new(section.origin(), why));
+                return Err(ConfigError::new(section.origin(), why));
             }
         };
         section.finish(&[EVENT])?;
@@ -253,7 +253,7 @@ impl Forwarding {
     }
 
     /// Copies need an encapsulation, and hosts at different routers.
-    fn check_multicast(&self, top: &Section<'_>, scenario: &Scenario) -> Result<(), ScenarioError> {
+    fn check_multicast(&self, top: &Section<'_>, scenario: &Scenario) -> Result<(), ConfigError> {
         for ((name, section), (number, traffic)) in top
             .sections("traffic")?
             .iter()
@@ -303,7 +303,7 @@ fn check_code(
     section: &Section<'_>,
     selection: &Selection,
     copies_to: &[String],
-) -> Result<bool, ScenarioError> {
+) -> Result<bool, ConfigError> {
     let is_coded = section.word(&CODE)? == "xor";
     let wrong = |why: &str| Err(section.error(CODE.name, why));
     let is_named = matches!(selection, Selection::Named(paths) if [2, 3].contains(&paths.len()));
@@ -328,7 +328,7 @@ fn check_cache(
     section: &Section<'_>,
     selection: &Selection,
     kind: &TrafficKind,
-) -> Result<Option<u64>, ScenarioError> {
+) -> Result<Option<u64>, ConfigError> {
     let Some(bytes) = section.optional_bytes(&CACHE)? else {
         return Ok(None);
     };
@@ -343,7 +343,7 @@ fn check_cache(
 }
 
 /// The shaper: its rate, and the number of packets that may wait for it.
-fn check_shape(section: &Section<'_>) -> Result<Option<Shape>, ScenarioError> {
+fn check_shape(section: &Section<'_>) -> Result<Option<Shape>, ConfigError> {
     let limit = section.count(&SHAPE_LIMIT)? as usize;
     let Some(rate) = section.optional_rate(&SHAPE)? else {
         return match section.entry(SHAPE_LIMIT.name) {
@@ -361,7 +361,7 @@ fn find<'a>(
     section: &Section<'_>,
     key: &'static Key,
     names: impl Iterator<Item = &'a str> + Clone,
-) -> Result<Option<usize>, ScenarioError> {
+) -> Result<Option<usize>, ConfigError> {
     let Some(wanted) = section.text(key)? else {
         return Ok(None);
     };

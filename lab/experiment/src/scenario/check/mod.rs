@@ -6,7 +6,6 @@ use std::collections::HashSet;
 
 use weir_base::setting::{Scalar, did_you_mean, nearest};
 
-use super::ScenarioError;
 use super::checked::{HostGroup, Scenario};
 use super::controller::Controller;
 use super::discipline::Discipline;
@@ -14,10 +13,10 @@ use super::forwarding::Forwarding;
 use super::key::{Key, SAME};
 use super::link::{Direction, Link, Medium};
 use super::parameters::*;
-use super::raw::{Node, Value};
 use super::reader::Section;
 use super::source::Files;
 use super::traffic::Traffic;
+use weir_config::{ConfigError, Node, Value};
 
 /// The sections that [`Scenario::check`] reads.
 const SECTION_NAMES: &[&str] = &[
@@ -35,7 +34,7 @@ const SECTION_NAMES: &[&str] = &[
 impl Scenario {
     /// Checks a file's tree, from which `variant` and `sweep` must have been removed; `files` reads the files that it
     /// names.
-    pub fn check(tree: &Node, files: &Files) -> Result<Self, ScenarioError> {
+    pub fn check(tree: &Node, files: &Files) -> Result<Self, ConfigError> {
         let top = Section::new("", tree)?;
         let scenario = Self {
             title: top.required_text(&TITLE)?,
@@ -83,12 +82,12 @@ impl Scenario {
         if scenario.hosts.is_empty() && scenario.routers.is_empty() {
             let why =
                 "no nodes: add [host.NAME] and [router.NAME] sections, and links between them";
-            return Err(ScenarioError::new(origin, why.to_owned()));
+            return Err(ConfigError::new(origin, why.to_owned()));
         }
         Ok(scenario)
     }
 
-    fn check_watch(&self, top: &Section<'_>, links: &[Link]) -> Result<(), ScenarioError> {
+    fn check_watch(&self, top: &Section<'_>, links: &[Link]) -> Result<(), ConfigError> {
         let names = || links.iter().map(|l| l.name.as_str());
         for wanted in self.watch.iter().flatten() {
             if !names().any(|name| name == wanted) {
@@ -100,13 +99,13 @@ impl Scenario {
         Ok(())
     }
 
-    fn check_names(&self, top: &Section<'_>) -> Result<(), ScenarioError> {
+    fn check_names(&self, top: &Section<'_>) -> Result<(), ConfigError> {
         let mut seen = HashSet::new();
         let hosts = self.hosts.iter().flat_map(HostGroup::members);
         for name in self.routers.iter().cloned().chain(hosts) {
             if !seen.insert(name.clone()) {
                 let why = format!("duplicate node name `{name}`");
-                return Err(ScenarioError::new(top.origin(), why));
+                return Err(ConfigError::new(top.origin(), why));
             }
         }
         Ok(())
@@ -117,7 +116,7 @@ impl Scenario {
         name: String,
         section: Section<'_>,
         files: &Files,
-    ) -> Result<Link, ScenarioError> {
+    ) -> Result<Link, ConfigError> {
         let ends = self.check_ends(&section)?;
         let discipline = Discipline::check(&section, &DISCIPLINE)?;
         let is_same = section
@@ -144,7 +143,7 @@ impl Scenario {
         Ok(link)
     }
 
-    fn check_ends(&self, section: &Section<'_>) -> Result<[String; 2], ScenarioError> {
+    fn check_ends(&self, section: &Section<'_>) -> Result<[String; 2], ConfigError> {
         let wrong = || section.error("ends", "must be two names: [\"NODE\", \"NODE\"]");
         let names = section.names(&ENDS)?.ok_or_else(wrong)?;
         let ends: [String; 2] = names.try_into().map_err(|_| wrong())?;
@@ -160,7 +159,7 @@ impl Scenario {
         Ok(ends)
     }
 
-    fn known(&self, section: &Section<'_>, key: &str, name: &str) -> Result<(), ScenarioError> {
+    fn known(&self, section: &Section<'_>, key: &str, name: &str) -> Result<(), ConfigError> {
         let groups = self.hosts.iter().map(|h| h.name.as_str());
         let names: Vec<&str> = self
             .routers
@@ -176,7 +175,7 @@ impl Scenario {
         Err(section.error(key, why))
     }
 
-    fn check_traffic(&self, name: String, section: Section<'_>) -> Result<Traffic, ScenarioError> {
+    fn check_traffic(&self, name: String, section: Section<'_>) -> Result<Traffic, ConfigError> {
         let host = |key: &'static Key| {
             let host = section.required_text(key)?;
             self.known(&section, key.name, &host)?;
@@ -200,14 +199,14 @@ impl Scenario {
     }
 }
 
-fn check_routers(top: &Section<'_>) -> Result<Vec<String>, ScenarioError> {
+fn check_routers(top: &Section<'_>) -> Result<Vec<String>, ConfigError> {
     let routers = top.sections("router")?.into_iter();
     routers
         .map(|(name, section)| section.finish(&[]).map(|()| name))
         .collect()
 }
 
-fn check_hosts(top: &Section<'_>) -> Result<Vec<HostGroup>, ScenarioError> {
+fn check_hosts(top: &Section<'_>) -> Result<Vec<HostGroup>, ConfigError> {
     let hosts = top.sections("host")?.into_iter();
     let host = |(name, section): (String, Section<'_>)| {
         let count = section.count(&COUNT)? as u32;

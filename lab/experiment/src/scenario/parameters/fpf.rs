@@ -2,7 +2,7 @@
 
 use weir_base::setting::Kind;
 use weir_base::{Bytes, Rate, Span};
-use weir_path::fpf::edge::profile::WAITING_MAX;
+use weir_fpf_path::edge::profile::WAITING_MAX;
 
 use super::super::key::{Form, Key};
 use super::{DAY, count, span};

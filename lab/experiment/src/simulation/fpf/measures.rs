@@ -2,9 +2,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use weir_path::fpf::edge::shaper::QueueCounters;
-use weir_path::fpf::process::ProcessorId;
-use weir_path::fpf::process::xor::REPAIRED;
+use weir_fpf_path::edge::shaper::QueueCounters;
+use weir_fpf_path::process::ProcessorId;
+use weir_fpf_path::process::xor::REPAIRED;
 use weir_sim::{NodeId, Simulation};
 
 use crate::forwarding::Changed;

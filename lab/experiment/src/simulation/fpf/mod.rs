@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_base::Instant;
+use weir_fpf_path::edge::filter::RawFilter;
+use weir_fpf_path::edge::profile::Profile;
+use weir_fpf_path::edge::rule::Rule as EdgeRule;
+use weir_fpf_path::process::{Processing, ProcessorId};
+use weir_fpf_path::{Builder, Domain, Hop, Inner, Interface, Rule as TableRule, Table};
 use weir_packet::Queue;
-use weir_path::fpf::edge::filter::RawFilter;
-use weir_path::fpf::edge::profile::Profile;
-use weir_path::fpf::edge::rule::Rule as EdgeRule;
-use weir_path::fpf::process::{Processing, ProcessorId};
-use weir_path::fpf::{Builder, Domain, Hop, Inner, Interface, Rule as TableRule, Table};
 use weir_paths::{FeId, Rule};
 use weir_sim::{Actor, Fabric, NodeId, PortId};
 use weir_wire::fpf::{ETHERTYPE_DEFAULT, Vector};
