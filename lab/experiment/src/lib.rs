@@ -13,7 +13,7 @@
 //! - `simulation`: the same network in virtual time
 //! - [`reported`], [`measure`](mod@measure), [`statistics`], [`results`]: from counts to numbers
 //! - [`metrics`]: the meaning of each number
-//! - [`load`]: the points of load tests of transports; [`transports`]: what runs them, from another crate
+//! - [`load`]: the points of load tests of transports; [`transports`]: the interface of the crate that runs them
 //! - [`scale`]: paths, LIDs and headers of FPF on an Internet of domains
 //! - `attack`: the effect of an attack on honest traffic
 //! - [`agreement`]: compares both habitats
