@@ -194,6 +194,9 @@ pub static LFBS: Class = Class {
             .optional()
             .about("Description of the class.")
             .shown(&[Cell::new("MEANING").or("unknown class: load its library")]),
+        Component::new(7, "path", Type::Text, "edge1:port.wan")
+            .about("Path of the LFB, for `weir get`, `set` and `watch`.")
+            .shown(&[Cell::new("PATH")]),
     ],
     layout: Layout {
         empty: "No FE is associated. `weir show fes` shows why.",

@@ -5,15 +5,13 @@ use std::fmt::Write;
 
 use toml_edit::{DocumentMut, Item, Key, Table, TableLike, value};
 use weir_base::setting::Scalar;
-use weir_model::Change;
-
-use crate::path;
+use weir_model::{Change, ComponentPath};
 
 /// A configuration file for the component paths and values that a router reports.
 pub fn as_file(components: &BTreeMap<String, String>) -> String {
     let mut sections: BTreeMap<String, Vec<(String, &String)>> = BTreeMap::new();
     for (name, value) in components {
-        let path = path(name).unwrap_or_default();
+        let path: ComponentPath = name.parse().unwrap_or_default();
         let last = path
             .segments()
             .last()
@@ -118,7 +116,7 @@ mod tests {
         let expected = "# my box\n[port.wan]\ninterface = \"b0\"\nrate = \"50 Mbit\" # the contract\n\
                         discipline = { kind = \"fifo\", limit = 20 }\n\n[port.lan]\ninterface = \"a0\"\n";
         assert_eq!(edited, expected);
-        let gone = super::edited(&edited, &[Change::block(path("port.lan").unwrap())]).unwrap();
+        let gone = super::edited(&edited, &[Change::block("port.lan".parse().unwrap())]).unwrap();
         assert!(!gone.contains("lan"), "{gone}");
         let through = super::edited(text, &[assignment("port.wan.rate.x=1").unwrap()]);
         assert_eq!(

@@ -12,7 +12,7 @@ use std::fmt;
 use std::ops::Range;
 
 use toml::de::DeTable;
-use toml_edit::{Array, Document as Toml, Item, Key, TableLike, Value};
+use toml_edit::{Array, Document as Toml, Item, TableLike, Value};
 use weir_base::setting::Scalar;
 use weir_model::{Change, ComponentPath, Fault};
 
@@ -132,27 +132,22 @@ pub fn top_names(text: &str) -> Vec<String> {
     read(text).map(names).unwrap_or_default()
 }
 
-/// Parses the path of a component in the syntax of TOML keys: `port."eth0.100".rate`.
-pub fn path(text: &str) -> Result<ComponentPath, String> {
-    match Key::parse(text) {
-        Ok(keys) => Ok(ComponentPath::new(keys.iter().map(Key::get))),
-        Err(_) => Err(format!(
-            "`{text}` is not the path of a component, like port.wan.rate; quote a name that contains a dot, like \
-             port.\"eth0.100\".rate"
-        )),
-    }
-}
-
 /// Parses `PATH=VALUE` of a command line: the value as in a file, or a bare word or quantity.
 pub fn assignment(text: &str) -> Result<Change, String> {
-    let Some((name, words)) = text.split_once('=') else {
+    let Some((name, _)) = text.split_once('=') else {
         return Err(format!("`{text}` must be like port.wan.rate=\"50 Mbit\""));
+    };
+    // An equals sign in quotes belongs to the path.
+    let split = |(at, _)| Some((text[..at].parse().ok()?, &text[at + 1..]));
+    let (path, words) = match text.match_indices('=').find_map(split) {
+        Some(split) => split,
+        None => (name.parse()?, ""),
     };
     let assigned = format!("value = {words}");
     let value = read(&assigned).ok();
     let value = value.and_then(|toml| scalar(toml.get("value")?));
     let value = value.unwrap_or_else(|| Scalar::Text(words.trim().to_owned()));
-    Ok(Change::new(path(name.trim())?, value))
+    Ok(Change::new(path, value))
 }
 
 fn scalar(item: &Item) -> Option<Scalar> {
@@ -250,6 +245,8 @@ discipline = { kind = \"lru_fq\", cache = 12 }
         assert_eq!(read("port.wan.discipline.limit=9"), limit);
         let dotted = ("port.\"eth0.100\".rate".to_owned(), text("1/50"));
         assert_eq!(read("port.\"eth0.100\".rate=1/50"), Ok(dotted));
+        let key = ("port.\"a=b\".rate".to_owned(), text("1 = 2"));
+        assert_eq!(read("port.\"a=b\".rate=1 = 2"), Ok(key));
         let list = ("port.wan.reflectors".to_owned(), text("192.0.2.1 ::1"));
         assert_eq!(
             read("port.wan.reflectors=[\"192.0.2.1\", \"::1\"]"),

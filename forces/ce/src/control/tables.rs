@@ -61,6 +61,10 @@ impl Control {
                 "class_id" => Value::Whole((*class).into()),
                 "instance" => instance.to_string().into(),
                 "port" => section.cloned().into(),
+                "path" => self
+                    .path_of(fe.id, (*class, *instance), &[])
+                    .to_string()
+                    .into(),
                 _ => known.map(|class| class.about.clone()).into(),
             })
         };
