@@ -5,7 +5,7 @@ Gives a port of a forwarding element (FE) a rate and a discipline, then prints w
 component until enough was printed:
 
     services.py --socket /run/weir-ce/ce.sock --fe edge1 --port wan --rate "50 Mbit" --kind sfq \\
-        --watch edge1:ports.wan.carrier_lost --notices 10
+        --watch edge1:port.wan.carrier_lost --notices 10
 """
 
 import argparse
@@ -73,7 +73,7 @@ def main():
     parser.add_argument("--port", required=True)
     parser.add_argument("--rate")
     parser.add_argument("--kind")
-    parser.add_argument("--watch", help="FE:CLASS.INSTANCE.PATH of an event or a component")
+    parser.add_argument("--watch", help="FE:PATH of an event or a component")
     parser.add_argument("--interval-ms", type=int, help="time between reports")
     parser.add_argument("--notices", type=int, default=10, help="end after this number")
     arguments = parser.parse_args()

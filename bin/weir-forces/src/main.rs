@@ -50,7 +50,7 @@ enum Command {
     },
     /// Print tables of a control element or of a forwarding element
     Show(show::ShowArguments),
-    /// Print components of a forwarding element: edge1:ports.wan.rate
+    /// Print components of a forwarding element: edge1:port.wan.rate
     Get(component::GetArguments),
     /// Add, delete or list routes of forwarding elements
     ///

@@ -326,7 +326,7 @@ fn a_flood_of_exceptions_disturbs_neither_forwarding_nor_control() {
         let mut times = Vec::new();
         while began.elapsed() < Duration::from_millis(MILLIS) {
             let start = Instant::now();
-            let path = "/v1/component?path=edge1:ports.wan.rate";
+            let path = "/v1/component?path=edge1:port.wan.rate";
             client::get::<Value>(&socket, path).unwrap();
             times.push(start.elapsed());
         }

@@ -116,7 +116,7 @@ impl Control {
     }
 
     async fn get(&mut self, class: &Class, instance: u32, words: &[&str]) -> Value {
-        let ids = class.ids(words).unwrap();
+        let ids = class.way(words).unwrap().ids;
         let path = PathData::bare(ids.clone()).unwrap();
         let query: Query = on(class.id, instance, OperationKind::Get, path);
         let deadline = clock::now() + Span::from_secs(20);
@@ -129,7 +129,7 @@ impl Control {
     }
 
     async fn set(&mut self, class: &Class, instance: u32, words: &[&str], text: &str) {
-        let ids = class.ids(words).unwrap();
+        let ids = class.way(words).unwrap().ids;
         let kind = class.component(&ids).unwrap().kind.into_owned();
         let content = value::encode(&kind, &value::parse(&kind, text).unwrap()).unwrap();
         let path = PathData::new(ids, None, content).unwrap();

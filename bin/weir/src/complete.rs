@@ -9,10 +9,11 @@ use std::path::PathBuf;
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
 use weir_lfb::packet_filter;
+use weir_model::ElementPath;
 use weir_northbound::client;
 
 use crate::output::print_own;
-use crate::{Failure, SOCKET_DEFAULT, describe};
+use crate::{CE_SOCKET_DEFAULT, Failure, SOCKET_DEFAULT, describe};
 
 /// A shell that asks for completions sets this variable.
 pub const VARIABLE: &str = "WEIR_COMPLETE";
@@ -74,15 +75,24 @@ pub fn paths() -> ArgValueCompleter {
     of_configuration(paths_of)
 }
 
-/// Completes with the configuration of the running router.
+/// Completes with the configuration of the running router, or of the FE that the text names.
 fn of_configuration(
     complete: fn(&BTreeMap<String, String>, &str) -> Vec<String>,
 ) -> ArgValueCompleter {
     ArgValueCompleter::new(move |current: &OsStr| {
-        let socket = std::env::var_os("WEIR_SOCKET").unwrap_or_else(|| SOCKET_DEFAULT.into());
-        let config = client::configuration(&PathBuf::from(socket), "");
-        let found = complete(&config.unwrap_or_default(), &current.to_string_lossy());
-        found.into_iter().map(CompletionCandidate::new).collect()
+        let text = current.to_string_lossy();
+        let (fe, typed) = ElementPath::split(&text);
+        let (default, at) = match fe {
+            Some(fe) => (CE_SOCKET_DEFAULT, format!("/v1/fe/{fe}")),
+            None => (SOCKET_DEFAULT, String::new()),
+        };
+        let socket = std::env::var_os("WEIR_SOCKET").unwrap_or_else(|| default.into());
+        let config = client::configuration(&PathBuf::from(socket), &at);
+        let found = complete(&config.unwrap_or_default(), typed).into_iter();
+        let prefix = &text[..text.len() - typed.len()];
+        found
+            .map(|found| CompletionCandidate::new(format!("{prefix}{found}")))
+            .collect()
     })
 }
 

@@ -2,12 +2,14 @@
 //! through their control element.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use weir_base::setting::{did_you_mean, nearest};
+use weir_lfb::section;
 use weir_model::watch::WatchRequest;
-use weir_model::{ChangeRequest, Value};
+use weir_model::{ComponentPath, ElementPath, Value};
 use weir_northbound::client;
 
 use crate::output::{note, one_line, print, print_json, print_json_to_reader, print_to_reader};
@@ -23,8 +25,7 @@ struct CeSocket {
 /// Arguments of `weir get`.
 #[derive(Debug, clap::Args)]
 pub struct GetArguments {
-    /// Components, or their parents: port.wan.rate, port.wan; for a forwarding element its name, then class, instance
-    /// and path as names or numbers (a port's name is an instance too): edge1:ports.wan.rate
+    /// Components, or their parents: port.wan.rate, port.wan; of a forwarding element: edge1:port.wan.rate
     #[arg(value_name = "[FE:]PATH", required = true)]
     paths: Vec<String>,
     /// Print JSON: the value, or a list if there are several components
@@ -37,8 +38,8 @@ pub struct GetArguments {
 /// Arguments of `weir watch`.
 #[derive(Debug, clap::Args)]
 pub struct WatchArguments {
-    /// The event, or the component to sample
-    #[arg(value_name = "FE:CLASS.INSTANCE.PATH")]
+    /// The event, or the component to sample: edge1:port.wan.carrier_lost
+    #[arg(value_name = "FE:PATH")]
     path: String,
     /// The threshold of an event that has one
     #[arg(long)]
@@ -69,17 +70,71 @@ fn millis(text: &str) -> Result<u32, String> {
     }
 }
 
+/// A component that a command names.
+pub(crate) enum Component {
+    /// A component of a router's own configuration.
+    OfRouter(ComponentPath),
+    /// A component of a forwarding element, through its control element.
+    OfElement(ElementPath),
+}
+
+impl Component {
+    /// Reads `[FE:]PATH`.
+    pub(crate) fn read(text: &str, option: Option<&str>) -> Result<Self, Failure> {
+        let (fe, path) = ElementPath::split(text);
+        Self::new(fe, path.parse().map_err(Failure::Usage)?, option)
+    }
+
+    /// The component of an FE, or of a router. The previous release named an FE with the option `--fe`, and a component
+    /// of an FE with its class; both get a hint.
+    pub(crate) fn new(
+        fe: Option<&str>,
+        path: ComponentPath,
+        option: Option<&str>,
+    ) -> Result<Self, Failure> {
+        let name = match (fe, option) {
+            (Some(fe), Some(other)) if fe != other => {
+                let why = format!("`--fe {other}` contradicts `{fe}:{path}`; omit `--fe`");
+                return Err(Failure::Usage(why));
+            }
+            (None, None) => return Ok(Self::OfRouter(path)),
+            (fe, option) => fe.or(option).unwrap_or_default(),
+        };
+        let renamed = section::renamed(&path);
+        let is_old = option.is_some() || renamed.is_some();
+        let at = ElementPath {
+            fe: name.to_owned(),
+            path: renamed.unwrap_or(path),
+        };
+        if is_old {
+            note(&format!(
+                "weir: write `{at}`; the next release does not read the old form"
+            ));
+        }
+        Ok(Self::OfElement(at))
+    }
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OfRouter(path) => path.fmt(f),
+            Self::OfElement(path) => path.fmt(f),
+        }
+    }
+}
+
 /// `weir get`.
 pub fn get(arguments: &GetArguments) -> Result<(), Failure> {
     let mut values = Vec::new();
-    for path in &arguments.paths {
-        values.push(match of_element(path) {
-            Some(_) => {
-                let query = format!("/v1/component?path={}", escaped(path));
+    for text in &arguments.paths {
+        values.push(match Component::read(text, None)? {
+            Component::OfElement(path) => {
+                let query = format!("/v1/component?path={}", escaped(&path.to_string()));
                 let socket = arguments.router.of_control_element();
                 client::get::<Value>(&socket, &query).map_err(|e| Failure::Run(e.to_string()))?
             }
-            None => of_router(path, &arguments.router.socket)?,
+            Component::OfRouter(path) => of_router(&path, &arguments.router.socket)?,
         });
     }
     match (arguments.json, &values[..]) {
@@ -95,13 +150,9 @@ pub fn get(arguments: &GetArguments) -> Result<(), Failure> {
 }
 
 /// The components of a router's configuration at or below a path. If there is only one, the value itself.
-fn of_router(path: &str, socket: &Path) -> Result<Value, Failure> {
-    let path = weir_config::path(path).map_err(Failure::Usage)?.to_string();
-    let in_force = client::configuration(socket, "").map_err(|e| {
-        let of_fe =
-            "a component of a forwarding element begins with the element's name, like edge1:ports.wan.rate";
-        Failure::Run(format!("{e}; {of_fe}"))
-    })?;
+fn of_router(path: &ComponentPath, socket: &Path) -> Result<Value, Failure> {
+    let path = path.to_string();
+    let in_force = client::configuration(socket, "").map_err(|e| Failure::Run(e.to_string()))?;
     let below = format!("{path}.");
     let (components, others): (BTreeMap<_, _>, BTreeMap<_, _>) = in_force
         .into_iter()
@@ -125,7 +176,7 @@ fn of_router(path: &str, socket: &Path) -> Result<Value, Failure> {
 /// `weir watch`.
 pub fn watch(arguments: &WatchArguments) -> Result<(), Failure> {
     let request = WatchRequest {
-        path: arguments.path.clone(),
+        path: Component::read(&arguments.path, None)?.to_string(),
         threshold: arguments.threshold,
         hysteresis: arguments.hysteresis,
         count: arguments.count,
@@ -160,37 +211,6 @@ fn show_notice(bytes: &[u8], json: bool) -> Result<bool, Failure> {
         true => print_json_to_reader(&serde_json::to_string(&notice).unwrap_or_default()), // plain values
         false => print_to_reader(&format!("{}\n", one_line(&line(&notice)))),
     }
-}
-
-/// The path of a component of an FE: the part before the first `=`, if it begins with a name and a colon.
-pub fn of_element(text: &str) -> Option<&str> {
-    let path = text.split_once('=').map_or(text, |(path, _)| path);
-    let (fe, _) = path.split_once(':')?;
-    let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let is_name = !fe.is_empty() && fe.chars().all(is_letter);
-    // A key of a table may contain `=` within quotes; then the value follows the last quote.
-    let whole = match path.matches('"').count() % 2 {
-        0 => path,
-        _ => &text[..text[path.len()..].find('"').map(|at| path.len() + at + 1)?],
-    };
-    let rest = &text[whole.len()..];
-    let end = rest.find('=').map_or(text.len(), |at| whole.len() + at);
-    is_name.then(|| text[..end].trim())
-}
-
-/// A component of an FE with its value.
-pub fn assignment(path: &str, text: &str) -> Result<ChangeRequest, String> {
-    let value = text[path.len()..].trim_start().strip_prefix('=');
-    let value =
-        value.ok_or_else(|| format!("`{text}` must be like edge1:ports.wan.rate=\"50 Mbit\""))?;
-    let change = weir_config::assignment(&format!("value={value}"))?;
-    Ok(ChangeRequest {
-        path: path.to_owned(),
-        value: change
-            .value
-            .ok_or("a section has no value; name one of its keys")?
-            .into(),
-    })
 }
 
 /// A string, escaped for the query of a path.
@@ -240,17 +260,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_component_of_an_fe_begins_with_its_name() {
-        let path = "edge1:ports.wan.rate";
-        assert_eq!(of_element(path), Some(path));
-        assert_eq!(of_element("edge1:ports.wan.rate=50 Mbit"), Some(path));
-        assert_eq!(of_element("port.wan.rate=50 Mbit"), None);
-        assert_eq!(of_element("port.\"a:b\".rate=1"), None);
-        assert_eq!(of_element("socket=/run/x:y"), None);
-        let key = "edge1:routes.1.rows.\"prefix=10.0.0.0/8\".port";
-        assert_eq!(of_element(&format!("{key}=lan")), Some(key));
-        let set = assignment(path, "edge1:ports.wan.rate = 50 Mbit").unwrap();
-        assert_eq!(set.path, path);
-        assert!(assignment(path, path).unwrap_err().contains("must be like"));
+    fn a_component_has_one_form_and_the_old_forms_are_read() {
+        let read = |text, option| Component::read(text, option).map(|c| c.to_string());
+        for (text, option) in [
+            ("edge1:port.wan.rate", None),
+            ("edge1:ports.wan.rate", None),
+            ("port.wan.rate", Some("edge1")),
+            ("ports.wan.rate", Some("edge1")),
+            ("edge1:port.wan.rate", Some("edge1")),
+        ] {
+            assert_eq!(read(text, option).unwrap(), "edge1:port.wan.rate", "{text}");
+        }
+        for own in ["port.wan.rate", "ports.wan.rate", "port.\"a:b\".rate"] {
+            assert_eq!(read(own, None).unwrap(), own);
+        }
+        let quoted = "edge1:port.\"eth0.100\".received.packets";
+        let old = quoted.replace("port.", "ports.");
+        assert_eq!(read(&old, None).unwrap(), quoted);
+        let Err(Failure::Usage(why)) = read("edge2:port.wan.rate", Some("edge1")) else {
+            panic!("it is accepted");
+        };
+        let expected = "`--fe edge1` contradicts `edge2:port.wan.rate`; omit `--fe`";
+        assert_eq!(why, expected);
     }
 }

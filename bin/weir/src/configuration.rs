@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weir_base::Span;
+use weir_base::setting::Scalar;
 use weir_config::Document;
 use weir_element::{Facts, admit, differences};
 use weir_lfb::Plan;
@@ -17,11 +18,12 @@ use weir_lfb::fe::{self, FePlan};
 use weir_live::file::{decoded, read_text};
 use weir_live::router::survey;
 use weir_live::signals::interrupt_flag;
-use weir_model::{ApplyReport, Change, ChangeRequest, DeleteRequest, Fault};
+use weir_model::{ApplyReport, Change, ChangeRequest, DeleteRequest, ElementPath, Fault};
 use weir_northbound::client::{self, ClientError};
 
+use crate::component::Component;
 use crate::output::{note, one_line, print, write_file};
-use crate::{Element, Failure, RouterSocket, component};
+use crate::{Element, Failure, RouterSocket};
 
 /// Maximum length of a configuration file, in bytes.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -345,12 +347,78 @@ impl Save {
     }
 }
 
-/// Applies changes, and then writes them to the file.
-fn put_and_save(
-    answer: impl FnOnce() -> Result<ApplyReport, ClientError>,
-    file: Option<(&Path, String)>,
+/// `weir set`.
+pub fn set(
+    assignments: &[String],
+    fe: Option<&str>,
+    router: &RouterSocket,
+    save: &Save,
 ) -> Result<(), Failure> {
-    report(answer())?;
+    let (mut requests, mut changes) = (Vec::new(), Vec::new());
+    for assignment in assignments {
+        let (of, rest) = ElementPath::split(assignment);
+        let Change { path, value } = weir_config::assignment(rest).map_err(Failure::Usage)?;
+        let component = Component::new(of, path, fe)?;
+        requests.extend(value.clone().map(|value| ChangeRequest {
+            path: component.to_string(),
+            value: value.into(),
+        }));
+        changes.push((component, value));
+    }
+    send(changes, router, save, |socket, path| {
+        client::patch(socket, path, &requests)
+    })
+}
+
+/// `weir unset`.
+pub fn unset(
+    paths: &[String],
+    fe: Option<&str>,
+    router: &RouterSocket,
+    save: &Save,
+) -> Result<(), Failure> {
+    let (mut requests, mut changes) = (Vec::new(), Vec::new());
+    for path in paths {
+        let component = Component::read(path, fe)?;
+        requests.push(DeleteRequest {
+            path: component.to_string(),
+        });
+        changes.push((component, None));
+    }
+    send(changes, router, save, |socket, path| {
+        client::delete_named(socket, path, &requests)
+    })
+}
+
+/// Sends changes to a router or to a control element, and then writes them to the file.
+fn send(
+    changes: Vec<(Component, Option<Scalar>)>,
+    router: &RouterSocket,
+    save: &Save,
+    request: impl FnOnce(&Path, &str) -> Result<ApplyReport, ClientError>,
+) -> Result<(), Failure> {
+    let count = changes.len();
+    let own = changes.into_iter().filter_map(|(component, value)| {
+        let Component::OfRouter(path) = component else {
+            return None;
+        };
+        Some(Change { path, value })
+    });
+    let own: Vec<_> = own.collect();
+    let (socket, path) = match own.len() {
+        0 if save.save.is_some() => {
+            let why = "--save works only for a router's own configuration; a control element stores its settings itself";
+            return Err(Failure::Usage(why.to_owned()));
+        }
+        0 => (router.of_control_element(), "/v1/component"),
+        of_router if of_router == count => (router.socket.clone(), "/v1/config"),
+        _ => {
+            let why = "either all paths begin with an FE and a colon, or none does";
+            return Err(Failure::Usage(why.to_owned()));
+        }
+    };
+    let file = save.edited(&own)?;
+    report(request(&socket, path))?;
     let Some((path, text)) = file else {
         return Ok(());
     };
@@ -363,112 +431,9 @@ fn put_and_save(
     print(&format!("saved: {}\n", path.display()))
 }
 
-/// `weir set`.
-pub fn set(
-    assignments: &[String],
-    element: &Element,
-    router: &RouterSocket,
-    save: &Save,
-) -> Result<(), Failure> {
-    let request = |assignment: &String| match component::of_element(assignment) {
-        Some(path) => component::assignment(path, assignment),
-        None => {
-            let change = weir_config::assignment(assignment)?;
-            let value = change
-                .value
-                .ok_or("a section has no value; name one of its keys")?;
-            Ok(ChangeRequest {
-                path: change.path.to_string(),
-                value: value.into(),
-            })
-        }
-    };
-    let requests: Result<Vec<_>, String> = assignments.iter().map(request).collect();
-    let requests = requests.map_err(Failure::Usage)?;
-    let (socket, path) = target(assignments, element, router)?;
-    let changes = own_changes(assignments, element, save, |text| {
-        weir_config::assignment(text)
-    })?;
-    let file = save.edited(&changes)?;
-    put_and_save(|| client::patch(&socket, &path, &requests), file)
-}
-
-/// The changes of a router's own configuration to save.
-fn own_changes(
-    texts: &[String],
-    element: &Element,
-    save: &Save,
-    change: impl Fn(&str) -> Result<Change, String>,
-) -> Result<Vec<Change>, Failure> {
-    let is_elsewhere =
-        element.fe.is_some() || texts.iter().any(|t| component::of_element(t).is_some());
-    match (&save.save, is_elsewhere) {
-        (None, _) => Ok(Vec::new()),
-        (Some(_), true) => Err(Failure::Usage(
-            "--save works only for a router's own configuration; a control element stores its settings itself"
-                .to_owned(),
-        )),
-        (Some(_), false) => {
-            let changes: Result<_, _> = texts.iter().map(|text| change(text)).collect();
-            changes.map_err(Failure::Usage)
-        }
-    }
-}
-
-/// `weir unset`.
-pub fn unset(
-    paths: &[String],
-    element: &Element,
-    router: &RouterSocket,
-    save: &Save,
-) -> Result<(), Failure> {
-    let request = |path: &String| match component::of_element(path) {
-        Some(path) => Ok(DeleteRequest {
-            path: path.to_owned(),
-        }),
-        None => {
-            let path = weir_config::path(path)?.to_string();
-            Ok(DeleteRequest { path })
-        }
-    };
-    let requests: Result<Vec<_>, String> = paths.iter().map(request).collect();
-    let requests = requests.map_err(Failure::Usage)?;
-    let (socket, path) = target(paths, element, router)?;
-    let deletion = |text: &str| weir_config::path(text).map(Change::block);
-    let changes = own_changes(paths, element, save, deletion)?;
-    let file = save.edited(&changes)?;
-    put_and_save(|| client::delete_named(&socket, &path, &requests), file)
-}
-
 /// `weir enable`.
 pub fn enable(socket: &Path) -> Result<(), Failure> {
     report(client::post(socket, "/v1/enable", &()))
-}
-
-/// The socket and the path for changes of an FE's components, or of a router's configuration.
-fn target(
-    texts: &[String],
-    element: &Element,
-    router: &RouterSocket,
-) -> Result<(PathBuf, String), Failure> {
-    let of_element = |text: &&String| component::of_element(text).is_some();
-    match (texts.iter().filter(of_element).count(), &element.fe) {
-        (0, _) => {
-            let (socket, prefix) = element.target(router);
-            Ok((socket, format!("{prefix}/v1/config")))
-        }
-        (count, None) if count == texts.len() => {
-            Ok((router.of_control_element(), "/v1/component".to_owned()))
-        }
-        (_, Some(_)) => {
-            let why = "`--fe` cannot be combined with `FE:PATH`, which already names the FE";
-            Err(Failure::Usage(why.to_owned()))
-        }
-        (_, None) => {
-            let why = "either all paths begin with an FE and a colon, or none does";
-            Err(Failure::Usage(why.to_owned()))
-        }
-    }
 }
 
 /// Prints a router's response to a change.

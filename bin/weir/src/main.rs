@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use weir::program::{self, AFTER_HELP, FORCES, Failure, LAB};
 use weir::{
-    Element, RouterSocket, capture, classify, complete, component, configuration, describe, init,
-    list, manpage, observe, router, show, top,
+    RouterSocket, capture, classify, complete, component, configuration, describe, init, list,
+    manpage, observe, router, show, top,
 };
 use weir_base::setting::{did_you_mean, nearest};
 use weir_live::programs::find;
@@ -65,8 +65,7 @@ enum Command {
     },
     /// Change components of a running router: port.wan.rate="50 Mbit"
     ///
-    /// Through a control element: edge1:ports.wan.rate="50 Mbit" changes a component of any class of
-    /// a forwarding element, and --fe edge1 a component of its configuration.
+    /// edge1:port.wan.rate="50 Mbit" changes a component of a forwarding element, through its control element.
     ///
     /// The router applies all changes between two packets, or none. Disciplines keep their state. A restart,
     /// `weir apply` or SIGHUP returns to the configuration file, unless --save changes the file too.
@@ -76,8 +75,9 @@ enum Command {
         changes: Vec<String>,
         #[command(flatten)]
         save: configuration::Save,
-        #[command(flatten)]
-        element: Element,
+        /// The form of the previous release for `FE:PATH`
+        #[arg(long, value_name = "NAME", hide = true)]
+        fe: Option<String>,
         #[command(flatten)]
         router: RouterSocket,
     },
@@ -91,14 +91,15 @@ enum Command {
         paths: Vec<String>,
         #[command(flatten)]
         save: configuration::Save,
-        #[command(flatten)]
-        element: Element,
+        /// The form of the previous release for `FE:PATH`
+        #[arg(long, value_name = "NAME", hide = true)]
+        fe: Option<String>,
         #[command(flatten)]
         router: RouterSocket,
     },
     /// Print components of a running router: port.wan.rate
     ///
-    /// edge1:ports.wan.rate is a component of a forwarding element, read through its control element.
+    /// edge1:port.wan.rate is a component of a forwarding element, read through its control element.
     Get(component::GetArguments),
     /// Print tables of a running router
     Show(show::ShowArguments),
@@ -292,15 +293,15 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Set {
             changes,
             save,
-            element,
+            fe,
             router,
-        } => configuration::set(&changes, &element, &router, &save),
+        } => configuration::set(&changes, fe.as_deref(), &router, &save),
         Command::Unset {
             paths,
             save,
-            element,
+            fe,
             router,
-        } => configuration::unset(&paths, &element, &router, &save),
+        } => configuration::unset(&paths, fe.as_deref(), &router, &save),
         Command::Get(arguments) => component::get(&arguments),
         Command::Show(arguments) => show::run(&arguments),
         Command::Capture(arguments) => capture::run(arguments),

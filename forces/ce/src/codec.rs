@@ -1,6 +1,6 @@
 //! Encodes and decodes values, using the classes that the CE knows.
 
-use weir_model::Value;
+use weir_model::{ComponentPath, Value};
 use weir_protocol::schema::{Class, Registry};
 use weir_protocol::value;
 use weir_protocol::wire::{Content, PathData};
@@ -17,8 +17,13 @@ impl Codec {
     }
 
     /// The class with this name or number.
-    pub(crate) fn find(&self, word: &str) -> Result<&Class, String> {
-        self.registry.find(word).map_err(|e| e.to_string())
+    pub(crate) fn find(&self, word: &str) -> Option<&Class> {
+        self.registry.find(word).ok()
+    }
+
+    /// The names of all classes.
+    pub(crate) fn classes(&self) -> impl Iterator<Item = &str> {
+        self.registry.all().map(Class::short_name)
     }
 
     /// The class with this ID.
@@ -63,15 +68,14 @@ impl Codec {
     ) -> Result<Value, String> {
         let class = self.known(class)?;
         let target = class.component(ids).map_err(|e| e.to_string())?;
-        value::decode(&target.kind, content)
-            .map_err(|e| format!("{}.{}: {e}", class.short_name(), class.names(ids)))
+        value::decode(&target.kind, content).map_err(|e| format!("{}: {e}", class.path(ids)))
     }
 
     /// A path as names, or as numbers if the CE does not know the class.
-    pub(crate) fn names(&self, class: u32, ids: &[u32]) -> String {
+    pub(crate) fn names(&self, class: u32, ids: &[u32]) -> ComponentPath {
         match self.class(class) {
             Some(class) => class.names(ids),
-            None => ids.iter().map(u32::to_string).collect::<Vec<_>>().join("."),
+            None => ComponentPath::new(ids.iter().map(u32::to_string)),
         }
     }
 }

@@ -271,7 +271,7 @@ impl Builder {
         }
         if let Err(faults) = Plan::check_part(&desired) {
             self.faults.extend(faults.into_iter().map(|fault| Fault {
-                path: below(path, &fault.path),
+                path: path.below(fault.path.segments()),
                 ..fault
             }));
         }
@@ -422,15 +422,6 @@ fn is_name(name: &str) -> bool {
     let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let some = !name.is_empty() && name.len() <= 64;
     some && name.chars().all(is_letter) && !name.chars().all(|c| c.is_ascii_digit())
-}
-
-/// Prefixes the path of a fault with the path of the section at `above`.
-fn below(above: &ComponentPath, path: &ComponentPath) -> ComponentPath {
-    let mut whole = above.clone();
-    for segment in path.segments() {
-        whole = whole.join(segment);
-    }
-    whole
 }
 
 #[cfg(test)]

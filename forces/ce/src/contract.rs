@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use weir_base::Span;
 use weir_model::{
-    Change, ComponentPath, Fault, NetworkReport, Operation, PathReport, PathRequest, RouteReport,
-    Value,
+    Change, ComponentPath, ElementPath, Fault, NetworkReport, Operation, PathReport, PathRequest,
+    RouteReport, Value,
 };
 use weir_protocol::session::ce::{self, LinkId};
 use weir_protocol::wire::Id;
@@ -43,8 +43,7 @@ pub struct FeConfig {
     pub desired: Desired,
     /// Desired values that operators set earlier; they override the configuration.
     pub kept: BTreeMap<ComponentPath, DesiredValue>,
-    /// Components of any class that operators have set, with the value as text. The path is class, instance and the
-    /// words of a [`Place`].
+    /// Components outside the configuration that operators have set, with the value as text.
     pub components: BTreeMap<ComponentPath, String>,
     /// Routes of the FE.
     pub routes: Routes,
@@ -62,30 +61,13 @@ pub struct StoreTicket(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WatchId(pub u64);
 
-/// Address of a component as an operator writes it, with names or numbers.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    /// The class.
-    pub class: String,
-    /// The instance: its number, or the name of a port.
-    pub instance: String,
-    /// Path within the instance; empty for the whole instance. In a table, a path element is the index of a row, the
-    /// value of its key, or a range of indices like `0-99`.
-    pub path: Vec<String>,
-}
-
 /// A request of an operator.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
-    /// Read a component of any class.
-    Get {
-        /// Name of the FE.
-        fe: String,
-        /// The component.
-        place: Place,
-    },
-    /// Set components of any class, at one FE or several, all or none. A component without a value is deleted.
-    Set(Vec<(String, Place, Option<String>)>),
+    /// Read a component of an FE: `port.wan.rate`, as in a configuration, or with class and instance where a
+    /// configuration has no such section, as names or numbers: `FEObject.1.FEState`. In a table, a segment is the index
+    /// of a row, the value of its key, or a range of indices like `0-99`.
+    Get(ElementPath),
     /// Read a class in the form in which the FE itself shows it.
     Read {
         /// Name of the FE.
@@ -95,7 +77,7 @@ pub enum Request {
     },
     /// The running configuration of an FE.
     Config(String),
-    /// Change the configurations of FEs, all or none; the list names each FE once.
+    /// Change components of FEs, all or none.
     Change(Vec<(String, Vec<Operation>)>),
     /// Change the routes of FEs, all or none; the list names each FE once.
     Route(Vec<(String, Vec<RouteChange>)>),
@@ -136,10 +118,8 @@ pub type GivenSection = (ComponentPath, Option<Vec<Change>>);
 /// A subscription to an event, or periodic sampling of a component.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CeSubscription {
-    /// Name of the FE.
-    pub fe: String,
     /// The event or component.
-    pub place: Place,
+    pub path: ElementPath,
     /// Filters of an event (RFC 5812, 4.8.5), or the interval of the samples of a component.
     pub filter: Filter,
 }
@@ -218,12 +198,11 @@ impl Refusal {
 
     /// Refuses a change for an FE because it breaks rules.
     pub(crate) fn of_faults(fe: &str, faults: &[Fault]) -> Self {
-        Self::Refused(
-            faults
-                .iter()
-                .map(|fault| format!("{fe}: {fault}"))
-                .collect(),
-        )
+        let shown = |fault: &Fault| match fault.path.is_root() || fault.names_place {
+            true => format!("{fe}: {fault}"),
+            false => format!("{fe}:{fault}"),
+        };
+        Self::Refused(faults.iter().map(shown).collect())
     }
 }
 
@@ -232,7 +211,7 @@ impl Refusal {
 pub struct Records {
     /// Desired values of the configuration.
     pub desired: Vec<Record>,
-    /// Components of any class, by address; `None` removes a component.
+    /// Components outside the configuration; `None` removes a component.
     pub components: Vec<(ComponentPath, Option<String>)>,
     /// Routes.
     pub routes: Vec<RouteRecord>,

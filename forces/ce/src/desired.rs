@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     fn path(text: &str) -> ComponentPath {
-        ComponentPath::new(text.split('.'))
+        text.parse().unwrap()
     }
 
     fn change(at: &str, value: &str) -> Change {

@@ -76,13 +76,6 @@ pub(crate) fn is_ours(leaf: &Leaf) -> bool {
     owner(leaf.block.0).is_some() || is_single()
 }
 
-/// The path of a discipline's kind, if `component` is the kind of a port's discipline.
-pub(crate) fn kind_path(component: (u32, u32), port: Option<&String>) -> Option<ComponentPath> {
-    let is_kind = component == (queues().id, QUEUE_KIND);
-    let port = port.filter(|_| is_kind)?;
-    Some(ComponentPath::new(["port", port, "discipline", "kind"]))
-}
-
 /// A weir class that every FE has.
 fn class(name: &str) -> Class {
     match Block::find(name) {

@@ -10,8 +10,7 @@ use weir_base::setting::Scalar;
 use weir_base::{Instant, Span};
 use weir_ce::Control;
 use weir_ce::contract::{
-    Answer, CeSubscription, FeConfig, Filter, LogEvent, Output, Params, Place, Refusal, Request,
-    Ticket,
+    Answer, CeSubscription, FeConfig, Filter, LogEvent, Output, Params, Refusal, Request, Ticket,
 };
 use weir_ce::desired::{Desired, DesiredValue};
 use weir_ce::exception::remote::RemotePlan;
@@ -22,7 +21,8 @@ use weir_lfb::class::Block;
 use weir_lfb::{Plan, class};
 use weir_library::owner;
 use weir_model::{
-    Change, ComponentPath, Operation, RouteRequest, RouteVerb, RouteWish, ServiceRequest, Value,
+    Change, ComponentPath, ElementPath, Operation, RouteRequest, RouteVerb, RouteWish,
+    ServiceRequest, Value,
 };
 use weir_path::exception::{Cause, Entry, Exception, Injection};
 use weir_protocol::schema::{Class, Registry};
@@ -58,7 +58,7 @@ struct World {
 }
 
 fn path(text: &str) -> ComponentPath {
-    ComponentPath::new(text.split('.'))
+    text.parse().unwrap()
 }
 
 fn change(at: &str, value: &str) -> Change {
@@ -408,10 +408,7 @@ impl World {
     }
 
     fn get(&mut self, at: &str) -> Result<Answer, Refusal> {
-        self.ask(Request::Get {
-            fe: "edge1".to_owned(),
-            place: place(at),
-        })
+        self.ask(Request::Get(of_edge1(at)))
     }
 
     fn state(&self) -> String {
@@ -432,13 +429,8 @@ impl World {
     }
 }
 
-fn place(text: &str) -> Place {
-    let mut words = text.split('/').map(str::to_owned);
-    Place {
-        class: words.next().unwrap(),
-        instance: words.next().unwrap(),
-        path: words.collect(),
-    }
+fn of_edge1(at: &str) -> ElementPath {
+    format!("edge1:{at}").parse().unwrap()
 }
 
 #[test]
@@ -479,7 +471,7 @@ fn operators_change_ports_and_disciplines() {
         .change(vec![set("redirect.hop_limit", "true")])
         .unwrap();
     assert_eq!(world.shown("redirect.hop_limit"), "true");
-    let hop_limit = world.get("redirect/1/hop_limit");
+    let hop_limit = world.get("redirect.hop_limit");
     assert_eq!(hop_limit, Ok(Answer::Value(Value::Flag(true))));
     world.change(vec![set("port.wan.rate", "7 Mbit")]).unwrap();
     assert_eq!(world.shown("port.wan.rate"), "7 Mbit");
@@ -601,45 +593,38 @@ fn tables_look_as_at_the_fe_itself() {
 fn any_component_is_got_set_and_watched() {
     let mut world = World::new(&[]);
     let value = |value: Value| Ok(Answer::Value(value));
-    assert_eq!(world.get("ports/wan/rate"), value(Value::from("10 Mbit")));
-    assert_eq!(world.get("FEObject/1/FEName"), value("edge".into()));
-    assert_eq!(world.get("2/1/1"), value(Value::Whole(1)));
-    let set = |at: &str, text: &str| {
-        Request::Set(vec![("edge1".to_owned(), place(at), Some(text.to_owned()))])
-    };
-    world.ask(set("FEObject/1/FEName", "west")).unwrap();
-    assert_eq!(world.get("FEObject/1/FEName"), value("west".into()));
-    world.ask(set("FEPO/1/CEHDI", "20000")).unwrap();
-    world.ask(set("queues/wan/discipline", "fifo")).unwrap();
+    assert_eq!(world.get("port.wan.rate"), value(Value::from("10 Mbit")));
+    assert_eq!(world.get("FEObject.1.FEName"), value("edge".into()));
+    assert_eq!(world.get("2.1.1"), value(Value::Whole(1)));
+    let set =
+        |at: &str, text: &str| Request::Change(vec![("edge1".to_owned(), vec![set(at, text)])]);
+    world.ask(set("FEObject.1.FEName", "west")).unwrap();
+    assert_eq!(world.get("FEObject.1.FEName"), value("west".into()));
+    world.ask(set("FEPO.1.CEHDI", "20000")).unwrap();
+    world.ask(set("queues.wan.discipline", "fifo")).unwrap();
     assert_eq!(world.shown("port.wan.discipline.kind"), "fifo");
-    let Err(Refusal::Wrong(why)) = world.ask(set("FEObject/1/FEVendor", "me")) else {
+    let Err(Refusal::Wrong(why)) = world.ask(set("FEObject.1.FEVendor", "me")) else {
         panic!()
     };
     assert!(why.contains("can be read, but not set"), "{why}");
     let watch = Request::Watch(CeSubscription {
-        fe: "edge1".to_owned(),
-        place: place("ports/wan/carrier_lost"),
+        path: of_edge1("port.wan.carrier_lost"),
         filter: Filter::default(),
     });
     assert!(matches!(world.ask(watch), Ok(Answer::Watching(_))));
-    let whole = world.get("ports/wan");
+    let whole = world.get("port.wan");
     assert!(
         matches!(&whole, Ok(Answer::Value(v)) if v.text("port") == Some("wan")),
         "{whole:?}"
     );
-    let missing = world.get("routes/1/rows/prefix=192.0.2.0/7");
+    let missing = world.get("routes.1.rows.\"prefix=192.0.2.0/7\"");
     assert!(matches!(missing, Err(Refusal::NotFound(_))), "{missing:?}");
 }
 
 #[test]
 fn heartbeats_follow_what_an_operator_sets() {
     let mut world = World::new(&[]);
-    let set = Request::Set(vec![(
-        "edge1".to_owned(),
-        place("FEPO/1/CEHDI"),
-        Some("1000".to_owned()),
-    )]);
-    world.ask(set).unwrap();
+    world.change(vec![set("FEPO.1.CEHDI", "1000")]).unwrap();
     world.run(Span::from_secs(20));
     let is_lost = |journal: &LogEvent| matches!(journal, LogEvent::Lost(..));
     assert!(!world.journal.iter().any(is_lost), "{:?}", world.journal);
@@ -657,7 +642,7 @@ fn a_port_keeps_its_name_while_blocks_are_read_again() {
     while !world.answers.contains_key(&ticket) {
         assert!(world.step());
     }
-    world.get("ports/wan/rate").unwrap();
+    world.get("port.wan.rate").unwrap();
 }
 
 #[test]
@@ -676,8 +661,8 @@ fn exceptions_belong_to_the_desired_configuration() {
     assert_eq!(shown(&world), ["false", "true", "1 s"]);
 }
 
-const PREFIXES: &str = "IPv4UcastLPM/1/IPv4PrefixTable";
-const HOPS: &str = "IPv4NextHop/1/IPv4NextHopTable";
+const PREFIXES: &str = "IPv4UcastLPM.1.IPv4PrefixTable";
+const HOPS: &str = "IPv4NextHop.1.IPv4NextHopTable";
 
 #[test]
 fn routes_become_rows_and_leave_none_behind() {
@@ -823,11 +808,7 @@ fn rows_of_the_service_and_those_of_operators_stay_apart() {
     world
         .route(RouteVerb::Add, &["10.0.0.0/8 192.0.2.1 wan 0"])
         .unwrap();
-    let at = |row: u32| place(&format!("{PREFIXES}/{row}/HopSelector"));
-    let mut set = |row| {
-        let value = Some("1".to_owned());
-        world.ask(Request::Set(vec![("edge1".to_owned(), at(row), value)]))
-    };
+    let mut set = |row| world.change(vec![set(&format!("{PREFIXES}.{row}.HopSelector"), "1")]);
     let Err(Refusal::Wrong(why)) = set(65536) else {
         panic!("it is accepted");
     };
@@ -932,14 +913,10 @@ fn operators_add_change_and_remove_sections_of_fpf() {
     ];
     world.change(added).unwrap();
     assert_eq!(world.shown("fpf.rule.away.action"), "drop");
-    let lid = world.get("fpf_rules/away/lid");
+    let lid = world.get("fpf.rule.away.lid");
     assert_eq!(lid, Ok(Answer::Value("d1".into())));
-    let sets = vec![(
-        "edge1".to_owned(),
-        place("fpf_rules/away/lid"),
-        Some("d2".to_owned()),
-    )];
-    world.ask(Request::Set(sets)).unwrap();
+    let number = set("fpf_rules.2.lid", "d2");
+    world.change(vec![number]).unwrap();
     assert_eq!(world.shown("fpf.rule.away.lid"), "d2");
     world
         .change(vec![Operation::Delete(path("fpf.rule.away"))])

@@ -42,7 +42,7 @@ pub(crate) fn value(block: &Block, table: Table, fib: &Fib, steps: &[Step]) -> V
         [] | [Step::Id(TABLE), ..] => fib.rows(table, 0).map(row).collect(),
         _ => Vec::new(),
     };
-    let name = block.schema.names(&[TABLE]);
+    let name = block.schema.names(&[TABLE]).to_string();
     Value::Struct(vec![(Cow::Owned(name), Value::Struct(rows))])
 }
 

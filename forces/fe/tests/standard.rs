@@ -19,7 +19,7 @@ fn path(class: &str, words: &str) -> (u32, Vec<u32>, Kind) {
     let registry = Registry::standard();
     let class = registry.find(class).unwrap();
     let words: Vec<&str> = words.split('.').filter(|word| !word.is_empty()).collect();
-    let ids = class.ids(&words).unwrap();
+    let ids = class.way(&words).unwrap().ids;
     let kind = class.component(&ids).unwrap().kind.into_owned();
     (class.id, ids, kind)
 }

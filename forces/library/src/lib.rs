@@ -116,7 +116,7 @@ impl View {
         let mut block = Value::Struct(Vec::new());
         for (path, part) in self.parts {
             if let Some(value) = part.value(instance, row) {
-                put(&mut block, &mut schema.names(path).split('.'), value);
+                put(&mut block, &schema.names(path).segments(), value);
             }
         }
         block
@@ -163,8 +163,8 @@ pub fn owner(class: u32) -> Option<Named> {
 }
 
 /// Inserts a value into a structure, at a path of names.
-fn put(into: &mut Value, names: &mut dyn Iterator<Item = &str>, value: Value) {
-    let Some(name) = names.next() else {
+fn put(into: &mut Value, names: &[&str], value: Value) {
+    let Some((name, below)) = names.split_first() else {
         *into = value;
         return;
     };
@@ -173,10 +173,10 @@ fn put(into: &mut Value, names: &mut dyn Iterator<Item = &str>, value: Value) {
     };
     let at = members.iter().position(|(known, _)| known == name);
     let at = at.unwrap_or_else(|| {
-        members.push((Cow::Owned(name.to_owned()), Value::Struct(Vec::new())));
+        members.push((Cow::Owned((*name).to_owned()), Value::Struct(Vec::new())));
         members.len() - 1
     });
-    put(&mut members[at].1, names, value);
+    put(&mut members[at].1, below, value);
 }
 
 /// All classes that a control element knows without loading a library: those of the RFCs, and ours.

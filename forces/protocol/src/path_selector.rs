@@ -4,6 +4,7 @@
 //!   rows / 3 / packets               names, and the index of a row
 //!   1 / 3 / 2                        the same by IDs
 //!   rows / prefix=10.0.0.0/8 / 2     a row by the content of a key: KEYINFO
+//!   rows / 0-99                      the rows from one index to another: TABLERANGE
 //!   parameters / limit               a value of a map: its name is the key of its row
 //!   60 / 1                           an event: base and ID
 //! ```
@@ -23,21 +24,21 @@ impl From<ValueError> for PathError {
     }
 }
 
-/// A path of IDs, with the rows that keys select.
+/// A path of IDs, with the rows that keys or a range select.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PathSelector {
-    /// The IDs, up to the table from which the key selects a row.
+    /// The IDs, up to the table from which rows are selected.
     pub ids: Vec<u32>,
-    /// The key, and the path below the row that it selects.
-    pub key: Option<(Selector, Box<PathSelector>)>,
+    /// The key or range, and the path below the selected row.
+    pub rows: Option<(Selector, Box<PathSelector>)>,
 }
 
 impl PathSelector {
     /// The path with this content at its end. The part after a key becomes a nested path.
     pub fn path_data(self, content: Content) -> Result<PathData, WireError> {
-        match self.key {
+        match self.rows {
             None => PathData::new(self.ids, None, content),
-            Some((key, below)) if below.ids.is_empty() && below.key.is_none() => {
+            Some((key, below)) if below.ids.is_empty() && below.rows.is_none() => {
                 PathData::new(self.ids, Some(key), content)
             }
             Some((key, below)) => {
@@ -51,24 +52,12 @@ impl PathSelector {
 impl Class {
     /// Resolves the words of a path: names or IDs of components, members and events, indices of rows, and contents of
     /// keys as `field=value`, with commas between several fields. If the key has only one field, its value is
-    /// sufficient.
+    /// sufficient. The last word may be a range of rows.
     pub fn way(&self, words: &[&str]) -> Result<PathSelector, PathError> {
         if let Some(ids) = self.event_way(words) {
-            return Ok(PathSelector { ids, key: None });
+            return Ok(PathSelector { ids, rows: None });
         }
         self.way_from(Level::Members(&self.components), words)
-    }
-
-    /// Resolves the words of a path without keys to plain IDs.
-    pub fn ids(&self, words: &[&str]) -> Result<Vec<u32>, PathError> {
-        let way = self.way(words)?;
-        match way.key {
-            None => Ok(way.ids),
-            Some(_) => Err(PathError::new(format!(
-                "{} selects a row by a key; give the index of the row",
-                words.join(".")
-            ))),
-        }
     }
 
     /// Base and ID of the event that the first word names, followed by the rows.
@@ -105,11 +94,15 @@ impl Class {
                         level = Level::of(&array.element);
                         continue;
                     }
-                    let key = key(array, word)?;
+                    let is_last = at + 1 == words.len();
+                    let selector = match range(word).filter(|_| is_last && !array.is_map()) {
+                        Some(range) => range,
+                        None => key(array, word)?,
+                    };
                     let below =
                         self.way_from(Level::of(&array.element), &below(array, words, at))?;
-                    let key = Some((key, Box::new(below)));
-                    return Ok(PathSelector { ids, key });
+                    let rows = Some((selector, Box::new(below)));
+                    return Ok(PathSelector { ids, rows });
                 }
                 Level::Single => {
                     let before = words[..at].join(".");
@@ -120,7 +113,7 @@ impl Class {
             };
             level = Level::of(kind);
         }
-        Ok(PathSelector { ids, key: None })
+        Ok(PathSelector { ids, rows: None })
     }
 
     fn member_named<'c>(
@@ -148,7 +141,14 @@ fn below<'w>(array: &Array, words: &[&'w str], at: usize) -> Vec<&'w str> {
     }
 }
 
-/// Parses a selector: `field=value`, with commas between several fields, or only the value if the key has one field.
+/// Parses a range of rows such as `0-99`.
+fn range(word: &str) -> Option<Selector> {
+    let (first, last) = word.split_once('-')?;
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    Some(Selector::Range { first, last })
+}
+
+/// Parses a key: `field=value`, with commas between several fields, or only the value if the key has one field.
 fn key(array: &Array, word: &str) -> Result<Selector, PathError> {
     let given: Vec<(&str, &str)> = word
         .split(',')

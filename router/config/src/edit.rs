@@ -5,15 +5,15 @@ use std::fmt::Write;
 
 use toml_edit::{DocumentMut, Item, Key, Table, TableLike, Value};
 use weir_base::setting::Scalar;
-use weir_model::Change;
+use weir_model::{Change, ComponentPath};
 
-use crate::{ConfigError, Origin, Source, path};
+use crate::{ConfigError, Origin, Source};
 
 /// A configuration file for the component paths and values that a router reports.
 pub fn as_file(components: &BTreeMap<String, String>) -> String {
     let mut sections: BTreeMap<String, Vec<(String, &String)>> = BTreeMap::new();
     for (name, value) in components {
-        let path = path(name).unwrap_or_default();
+        let path: ComponentPath = name.parse().unwrap_or_default();
         let last = path
             .segments()
             .last()
@@ -130,7 +130,7 @@ mod tests {
                         discipline = { kind = \"fifo\", limit = 20 }\n\n[port.lan]\ninterface = \"a0\"\n";
         assert_eq!(edited, expected);
         let gone =
-            super::edited("f", &edited, &[Change::block(path("port.lan").unwrap())]).unwrap();
+            super::edited("f", &edited, &[Change::block("port.lan".parse().unwrap())]).unwrap();
         assert!(!gone.contains("lan"), "{gone}");
         let through = super::edited("f", text, &[assignment("port.wan.rate.x=1").unwrap()]);
         assert_eq!(

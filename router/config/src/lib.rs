@@ -11,7 +11,6 @@
 mod edit;
 mod tree;
 
-use toml_edit::Key;
 use weir_model::{Change, ComponentPath, Fault};
 
 pub use edit::{as_file, edited, written};
@@ -77,17 +76,6 @@ pub fn top_names(text: &str) -> Vec<String> {
     entries.map(|(name, _)| name.clone()).collect()
 }
 
-/// Parses the path of a component in the syntax of TOML keys: `port."eth0.100".rate`.
-pub fn path(text: &str) -> Result<ComponentPath, String> {
-    match Key::parse(text) {
-        Ok(keys) => Ok(ComponentPath::new(keys.iter().map(Key::get))),
-        Err(_) => Err(format!(
-            "`{text}` is not the path of a component, like port.wan.rate; quote a name that contains a dot, like \
-             port.\"eth0.100\".rate"
-        )),
-    }
-}
-
 /// Splits `PATH=VALUE` of a command line; `example` is shown in the error.
 pub fn split<'t>(text: &'t str, example: &str) -> Result<(&'t str, &'t str), String> {
     let parts = text
@@ -98,12 +86,15 @@ pub fn split<'t>(text: &'t str, example: &str) -> Result<(&'t str, &'t str), Str
 
 /// Parses `PATH=VALUE` of a command line: the value as in a file, or a bare word or quantity.
 pub fn assignment(text: &str) -> Result<Change, String> {
-    let (name, words) = split(text, "port.wan.rate=\"50 Mbit\"")?;
+    let (name, _) = split(text, "port.wan.rate=\"50 Mbit\"")?;
+    // An equals sign in quotes belongs to the path.
+    let cut = |(at, _)| Some((text[..at].parse().ok()?, text[at + 1..].trim()));
+    let (path, words): (ComponentPath, _) = match text.match_indices('=').find_map(cut) {
+        Some(parts) => parts,
+        None => (name.parse()?, ""),
+    };
     let node = parse_value(words, &Origin::named(text)).and_then(|node| node.scalar(name));
-    Ok(Change::new(
-        path(name)?,
-        node.map_err(|error| error.message)?,
-    ))
+    Ok(Change::new(path, node.map_err(|error| error.message)?))
 }
 
 #[cfg(test)]
@@ -173,6 +164,8 @@ discipline = { kind = \"lru_fq\", cache = 12 }
         assert_eq!(read("port.wan.discipline.limit=9"), limit);
         let dotted = ("port.\"eth0.100\".rate".to_owned(), text("1/50"));
         assert_eq!(read("port.\"eth0.100\".rate=1/50"), Ok(dotted));
+        let key = ("port.\"a=b\".rate".to_owned(), text("1 = 2"));
+        assert_eq!(read("port.\"a=b\".rate=1 = 2"), Ok(key));
         let list = ("port.wan.reflectors".to_owned(), text("192.0.2.1 ::1"));
         assert_eq!(
             read("port.wan.reflectors=[\"192.0.2.1\", \"::1\"]"),

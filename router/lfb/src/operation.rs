@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     fn path(text: &str) -> ComponentPath {
-        ComponentPath::new(text.split('.'))
+        text.parse().unwrap()
     }
 
     fn set(at: &str, value: &str) -> Operation {

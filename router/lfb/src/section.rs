@@ -1,8 +1,9 @@
 //! The sections of a configuration: the router, its ports with their queues, its exceptions, and FPF.
 
-use weir_model::{Class, Section};
+use weir_model::{Class, ComponentPath, Section};
 
 use crate::class::ports::PORTS;
+use crate::class::queues::QUEUES;
 use crate::class::status::STATUS;
 use crate::class::{self, redirect};
 use crate::fpf::{self, Part};
@@ -102,6 +103,46 @@ const fn part(part: Part, classes: fn() -> Vec<Class>) -> Section {
     }
 }
 
+/// The path of a component that the previous release wrote with its class: `port.wan.rate` for `ports.wan.rate`. `None`
+/// for paths of classes outside the configuration, and for paths with the number of an instance.
+pub fn renamed(path: &ComponentPath) -> Option<ComponentPath> {
+    let segments = path.segments();
+    let [class, instance, below @ ..] = &segments[..] else {
+        return None;
+    };
+    let is_numbered = instance.parse::<u32>().is_ok();
+    if (*class, below) == (QUEUES.class.name, &["discipline"]) && !is_numbered {
+        return Some(ComponentPath::new([
+            PORT.key,
+            *instance,
+            queue::SECTION.key,
+            "kind",
+        ]));
+    }
+    let (class, block) = ROUTER.block(instance, &|other| other.name == *class)?;
+    let is_instance = match class.has_instances {
+        true => !is_numbered,
+        false => *instance == "1", // the only instance has no name
+    };
+    let path = block.below(below.iter().copied());
+    (is_instance && !path.is_root()).then_some(path)
+}
+
+/// Whether a path leads to a section of the configuration, or to a setting, known or not; all other components can only
+/// be read.
+pub fn is_setting(path: &ComponentPath) -> bool {
+    ROUTER.find(path).is_ok_and(|place| {
+        let classes = (place.section.classes)();
+        let has = |name: &str| {
+            let parameters = classes.iter().flat_map(|class| class.parameters);
+            let all = classes.iter().flat_map(Class::all);
+            parameters.map(|p| p.name).any(|known| known == name)
+                || all.map(|c| c.name).all(|known| known != name)
+        };
+        place.parameter.is_none_or(has)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use weir_base::setting::Scalar;
@@ -132,7 +173,51 @@ mod tests {
                 assert_eq!(set.parameter.map(|(name, _)| name), Some(parameter.name));
                 let found = (set.section.classes)();
                 assert!(found.iter().any(|c| c.id == class.id), "{}", class.name);
+                assert!(is_setting(&change.path), "{}", change.path);
+                let instance = if class.has_instances { "wan" } else { "1" };
+                let old = ComponentPath::new([class.name, instance, parameter.name]);
+                assert_eq!(renamed(&old), Some(change.path));
             }
+        }
+    }
+
+    #[test]
+    fn paths_of_the_previous_release_have_one_form_now() {
+        let path = |text: &str| text.parse::<ComponentPath>().unwrap();
+        for (old, new) in [
+            ("ports.wan.received.packets", "port.wan.received.packets"),
+            ("ports.\"eth0.100\".rate", "port.\"eth0.100\".rate"),
+            ("ports.wan", "port.wan"),
+            ("queues.wan.discipline", "port.wan.discipline.kind"),
+            ("fpf_rules.b.lid", "fpf.rule.b.lid"),
+            ("fpf.1.no_match", "fpf.no_match"),
+            ("redirect.1.redirect_bps", "redirect.redirect_bps"),
+            ("status.1.uptime_s", "uptime_s"),
+        ] {
+            assert_eq!(renamed(&path(old)), Some(path(new)), "{old}");
+            assert_eq!(renamed(&path(new)), None, "{new}");
+        }
+        for same in [
+            "ports",
+            "ports.2.rate",
+            "queues.wan.backlog",
+            "status.1",
+            "FEObject.1",
+            "mode",
+        ] {
+            assert_eq!(renamed(&path(same)), None, "{same}");
+        }
+        for (at, expected) in [
+            ("mode", true),
+            ("port.wan", true),
+            ("port.wan.rtae", true),
+            ("port.wan.discipline.kind", true),
+            ("port.wan.received", false),
+            ("port.wan.received.packets", false),
+            ("uptime_s", false),
+            ("FEObject.1.FEState", false),
+        ] {
+            assert_eq!(is_setting(&path(at)), expected, "{at}");
         }
     }
 }

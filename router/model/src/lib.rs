@@ -25,7 +25,7 @@ pub use change::{ApplyReport, Change, ChangeRequest, ChangeValue, DeleteRequest}
 pub use class::{Class, Component};
 pub use fault::Fault;
 pub use operation::Operation;
-pub use path::ComponentPath;
+pub use path::{ComponentPath, ElementPath};
 pub use path_service::{NetworkReport, PathReport, PathRequest};
 pub use section::{Section, Set};
 pub use service::{

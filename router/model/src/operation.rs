@@ -46,7 +46,7 @@ impl Class {
     }
 }
 
-/// The value at a path that starts with the name or the ID of one of these components.
+/// The value at a path that starts with the name or the ID of a component.
 fn of_members<'v>(
     all: &[Component],
     value: &'v Value,

@@ -64,34 +64,36 @@ pub struct Place<'p> {
 }
 
 impl Section {
+    /// The innermost section that a path leads to, its instance, and the rest of the path.
+    pub fn enter<'p, 's>(
+        &'static self,
+        segments: &'s [&'p str],
+    ) -> (&'static Self, Option<&'p str>, &'s [&'p str]) {
+        let (mut section, mut instance, mut rest) = (self, None, segments);
+        while let [key, below @ ..] = rest
+            && let Some(found) = section.sections.iter().find(|s| s.key == *key)
+        {
+            (section, rest) = (found, below);
+            if let (true, [name, below @ ..]) = (found.has_instances, rest) {
+                (instance, rest) = (Some(*name), below);
+            }
+        }
+        (section, instance, rest)
+    }
+
     /// Finds the declaration that a path refers to.
     pub fn find<'p>(&'static self, path: &'p ComponentPath) -> Result<Place<'p>, Fault> {
         let segments = path.segments();
-        let mut place = Place {
-            section: self,
-            instance: None,
-            parameter: None,
-        };
-        let mut rest = &segments[..];
-        while let [key, within @ ..] = rest {
-            let sections = place.section.sections;
-            place.section = match (sections.iter().find(|s| s.key == *key), within) {
-                (Some(section), _) => section,
-                (None, []) => {
-                    place.parameter = Some(key);
-                    return Ok(place);
-                }
-                (None, _) => {
-                    let known = &segments[..segments.len() - within.len()];
-                    return Err(no_section(place.section, key, known));
-                }
-            };
-            rest = within;
-            if let (true, [name, within @ ..]) = (place.section.has_instances, rest) {
-                (place.instance, rest) = (Some(*name), within);
-            }
+        let (section, instance, rest) = self.enter(&segments);
+        if let [key, _, ..] = rest {
+            let known = &segments[..=segments.len() - rest.len()];
+            return Err(no_section(section, key, known));
         }
-        Ok(place)
+        Ok(Place {
+            section,
+            instance,
+            parameter: rest.first().copied(),
+        })
     }
 
     /// Finds the block that a change applies to.

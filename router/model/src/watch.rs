@@ -9,7 +9,7 @@ use crate::Value;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WatchRequest {
-    /// The event or component: `edge1:ports.wan.carrier_lost`.
+    /// The event or component: `edge1:port.wan.carrier_lost`.
     pub path: String,
     /// The threshold of an event that has one (RFC 5812, 4.8.5.1).
     #[serde(default)]

@@ -103,9 +103,9 @@ pub const ERRORS: &[(u16, &str)] = &[
 ];
 
 const APPLIED: &str = r#"{"applied": true, "messages": ["~ port.wan.rate: 95 Mbit -> 50 Mbit"]}"#;
-const WATCH: &str = r#"{"path": "edge1:ports.wan.carrier_lost", "count": 2}"#;
-const COMPONENT: &str = r#"{"path": "edge1:ports.wan.rate", "value": "50 Mbit"}"#;
-const OF_FE: &str = r#"{"path": "edge1:ports.wan.rate"}"#;
+const WATCH: &str = r#"{"path": "edge1:port.wan.carrier_lost", "count": 2}"#;
+const COMPONENT: &str = r#"{"path": "edge1:port.wan.rate", "value": "50 Mbit"}"#;
+const OF_FE: &str = r#"{"path": "edge1:port.wan.rate"}"#;
 const QUEUE: &str = r#"{"fe": "edge1", "port": "wan", "rate": "50 Mbit", "kind": "sfq", "parameters": {"limit": 500}}"#;
 /// An example of routes.
 const ROUTE: &str = r#"{"fes": ["edge1"], "routes": [{"prefix": "10.0.0.0/8", "via": "192.0.2.1", "port": "wan", "metric": 0}]}"#;
@@ -312,7 +312,7 @@ pub const CE_ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "GET",
         path: "/v1/component",
-        about: "a component of any class of an FE: `?path=FE:CLASS.INSTANCE.PATH`, names or numbers",
+        about: "a component of an FE: `?path=edge1:port.wan.rate`; see `weir get` in docs/forces.md",
         body: Content::Nothing,
         answer: Content::Other("JSON: its value"),
         statuses: &[],

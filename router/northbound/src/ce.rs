@@ -50,7 +50,7 @@ pub trait ControlElement: Send + Sync + 'static {
     fn read(&self, class: &'static Class) -> Result<Value, Refusal>;
     /// The FE of this name, with the same interface as at the FE itself.
     fn fe(&self, name: &str) -> Result<Arc<dyn Operator>, Refusal>;
-    /// Reads a component: `FE:CLASS.INSTANCE.PATH`.
+    /// Reads a component: `edge1:port.wan.rate`.
     fn get(&self, path: &str) -> Result<Value, Refusal>;
     /// Sets components, all of them or none.
     fn set(&self, requests: Vec<ChangeRequest>) -> ApplyReport;
@@ -149,7 +149,10 @@ fn all_metrics(ce: &dyn ControlElement) -> Result<String, Refusal> {
 }
 
 async fn nothing_there(path: Uri) -> Response {
-    let why = format!("a control element has no {path}; `--fe NAME` queries one of its FEs");
+    let why = format!(
+        "a control element has no {path}; `--fe NAME` queries one of its FEs, and a path like edge1:port.wan.rate names a \
+         component of an FE"
+    );
     (StatusCode::NOT_FOUND, why).into_response()
 }
 
@@ -174,7 +177,7 @@ async fn on_a_thread(
 async fn component(state: Shared, Query(query): Query<BTreeMap<String, String>>) -> Response {
     on_a_thread(state, move |ce| {
         let path = query.get("path").ok_or_else(|| {
-            let why = "name the component: ?path=edge1:ports.wan.rate";
+            let why = "name the component: ?path=edge1:port.wan.rate";
             Refusal::Wrong(why.to_owned())
         })?;
         Ok(Json(ce.get(path)?).into_response())

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::runtime;
 use weir_base::Span;
-use weir_base::setting::{Scalar, did_you_mean, nearest};
+use weir_base::setting::{did_you_mean, nearest};
 use weir_ce::contract::{Answer, CeSubscription, Filter, PathCommand, Request, WatchId};
 use weir_ce::service;
 use weir_forces_live::ce::Handle;
@@ -13,13 +13,12 @@ use weir_forces_live::ce::TABLES;
 use weir_live::mutex::lock;
 use weir_model::watch::{WatchReport, WatchRequest};
 use weir_model::{
-    ApplyReport, ChangeRequest, Class, DeleteRequest, NetworkReport, PathReport, PathRequest,
-    RouteReport, ServiceRequest, Value,
+    ApplyReport, Change, ChangeRequest, Class, DeleteRequest, ElementPath, NetworkReport,
+    Operation, PathReport, PathRequest, RouteReport, ServiceRequest, Value,
 };
 use weir_northbound::{ControlElement, Operator, Refusal};
 
 use super::asker::{Asker, refusal, unexpected};
-use super::place;
 use super::remote::Remote;
 
 /// The running control element, as the northbound service accesses it.
@@ -60,30 +59,27 @@ impl ControlElement for Console {
     }
 
     fn get(&self, path: &str) -> Result<Value, Refusal> {
-        let (fe, place) = place(path).map_err(Refusal::Wrong)?;
-        self.asker.value(Request::Get { fe, place })
+        let path = path.parse().map_err(Refusal::Wrong)?;
+        self.asker.value(Request::Get(path))
     }
 
     fn set(&self, requests: Vec<ChangeRequest>) -> ApplyReport {
         let set = |request: ChangeRequest| {
-            let (fe, place) = place(&request.path)?;
-            let text = match Scalar::from(request.value) {
-                Scalar::Text(text) => text,
-                other => other.to_string(),
-            };
-            Ok((fe, place, Some(text)))
+            let ElementPath { fe, path } = request.path.parse()?;
+            let change = Change::new(path, request.value.into());
+            Ok((fe, vec![Operation::Set(change)]))
         };
         let sets = requests.into_iter().map(set).collect::<Result<_, _>>();
-        self.asker.change(sets.map(Request::Set))
+        self.asker.change(sets.map(Request::Change))
     }
 
     fn delete(&self, requests: Vec<DeleteRequest>) -> ApplyReport {
         let delete = |request: DeleteRequest| {
-            let (fe, place) = place(&request.path)?;
-            Ok((fe, place, None))
+            let ElementPath { fe, path } = request.path.parse()?;
+            Ok((fe, vec![Operation::Delete(path)]))
         };
         let deletes = requests.into_iter().map(delete).collect::<Result<_, _>>();
-        self.asker.change(deletes.map(Request::Set))
+        self.asker.change(deletes.map(Request::Change))
     }
 
     fn serve(&self, service: ServiceRequest) -> ApplyReport {
@@ -127,14 +123,14 @@ impl ControlElement for Console {
     }
 
     fn watch(&self, request: WatchRequest) -> Result<u64, Refusal> {
-        let (fe, place) = place(&request.path).map_err(Refusal::Wrong)?;
+        let path = request.path.parse().map_err(Refusal::Wrong)?;
         let filter = Filter {
             threshold: request.threshold,
             hysteresis: request.hysteresis,
             count: request.count,
             interval: request.interval_ms.map(|ms| Span::from_millis(ms.into())),
         };
-        let watch = Request::Watch(CeSubscription { fe, place, filter });
+        let watch = Request::Watch(CeSubscription { path, filter });
         match self.asker.ask(watch).map_err(refusal)? {
             Answer::Watching(id) => Ok(id.0),
             other => Err(unexpected(&other)),

@@ -475,24 +475,3 @@ fn security(path: &Path, plan: &CePlan, faults: &mut Vec<Fault>) -> Option<Pinne
 fn beside(config: &Path, file: &str) -> std::path::PathBuf {
     config.parent().unwrap_or(Path::new("")).join(file)
 }
-
-/// The element and the component that an operator writes as `FE:CLASS.INSTANCE.PATH`.
-fn place(text: &str) -> Result<(String, weir_ce::contract::Place), String> {
-    let wrong = || {
-        format!(
-            "`{text}` must be FE:CLASS.INSTANCE.PATH (names or numbers), like edge1:ports.wan.rate"
-        )
-    };
-    let (fe, rest) = text.split_once(':').ok_or_else(wrong)?;
-    let path = weir_config::path(rest).map_err(|_| wrong())?;
-    let mut words = path.segments().into_iter().map(str::to_owned);
-    let (Some(class), Some(instance)) = (words.next(), words.next()) else {
-        return Err(wrong());
-    };
-    let place = weir_ce::contract::Place {
-        class,
-        instance,
-        path: words.collect(),
-    };
-    Ok((fe.trim().to_owned(), place))
-}

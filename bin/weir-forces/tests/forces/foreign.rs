@@ -164,10 +164,10 @@ fn a_checker_is_content_with_what_both_sides_send() {
     assert!(stage.set_rate(40));
     for (words, is_good) in [
         ("get edge1:FEObject.1", true),
-        ("get edge1:ports.wan", true),
-        ("set edge1:ports.wan.rate=fast", false),
+        ("get edge1:port.wan", true),
+        ("set edge1:port.wan.rate=fast", false),
         (
-            "set edge1:ports.wan.overhead=30_B edge1:ports.lan.rate=90_Mbit",
+            "set edge1:port.wan.overhead=30_B edge1:port.lan.rate=90_Mbit",
             true,
         ),
         ("set edge1:FEObject.1.FEName=west", true),
@@ -175,7 +175,7 @@ fn a_checker_is_content_with_what_both_sides_send() {
         ("get edge1:EtherMACIn.1", true),
         ("show ports --fe edge1 --json", true),
         ("show queues --fe edge1 --json", true),
-        ("unset --fe edge1 port.wan.rate", true),
+        ("unset edge1:port.wan.rate", true),
     ] {
         let words: Vec<_> = words.split(' ').map(|w| w.replace('_', " ")).collect();
         let words: Vec<_> = words.iter().map(String::as_str).collect();

@@ -88,19 +88,16 @@ fn paths_of_a_ce_are_in_force_before_and_after_its_death() {
     takes_the_path(&stage);
 
     // An operator adds a rule, and changes the path to it.
-    let lid = "fpf.rule.drop.lid=0d";
+    let lid = "edge1:fpf.rule.drop.lid=0d";
     refused(
         &stage,
-        &["set", "--fe", FE, "fpf.rule.drip.queue=2"],
+        &["set", "edge1:fpf.rule.drip.queue=2"],
         "there is no FPF rule `drip`",
     );
+    done(&stage, &["set", lid, "edge1:fpf.rule.drop.action=drop"]);
     done(
         &stage,
-        &["set", "--fe", FE, lid, "fpf.rule.drop.action=drop"],
-    );
-    done(
-        &stage,
-        &["set", "--fe", FE, "fpf.encapsulation.video.vectors=0d0a"],
+        &["set", "edge1:fpf.encapsulation.video.vectors=0d0a"],
     );
     let (got, left) = counted(&stage);
     assert_eq!(flow(&stage), 0);
@@ -111,20 +108,17 @@ fn paths_of_a_ce_are_in_force_before_and_after_its_death() {
     );
     refused(
         &stage,
-        &["unset", "--fe", FE, "fpf.rule.away"],
+        &["unset", "edge1:fpf.rule.away"],
         "there is no FPF rule `away`",
     );
-    let lid = stage.weir(&["get", "edge1:fpf_rules.drop.lid"], CE);
+    let lid = stage.weir(&["get", "edge1:fpf.rule.drop.lid"], CE);
     assert!(
         String::from_utf8_lossy(&lid.stdout).contains("0d"),
         "{lid:?}"
     );
 
     // The CE dies, and the FE keeps its running configuration; a new CE reads it.
-    done(
-        &stage,
-        &["set", "--fe", FE, "fpf.encapsulation.video.vectors=0b"],
-    );
+    done(&stage, &["set", "edge1:fpf.encapsulation.video.vectors=0b"]);
     kill(ce.process.id(), "KILL");
     ce.ended();
     takes_the_path(&stage);
@@ -141,7 +135,7 @@ fn paths_of_a_ce_are_in_force_before_and_after_its_death() {
     takes_the_path(&stage);
 
     // An operator takes the path away, and the packets follow the routes.
-    done(&stage, &["unset", "--fe", FE, "fpf.encapsulation.video"]);
+    done(&stage, &["unset", "edge1:fpf.encapsulation.video"]);
     assert_eq!(flow(&stage), PACKETS);
     // So does a file that no longer has a rule.
     stage.configure(CE, &stage.ce_config(INTERFACE));

@@ -40,7 +40,7 @@ fn settled(stage: &Stage, rates: &[u64]) {
     stage.in_sync();
     let rate = stage.rate();
     assert!(rates.contains(&rate), "{rate} is none of {rates:?}");
-    let get = ["get", "edge1:ports.wan.rate"];
+    let get = ["get", "edge1:port.wan.rate"];
     let shown = stage.ask(&get, "ce");
     assert_eq!(shown.trim(), format!("{rate} Mbit"));
 }

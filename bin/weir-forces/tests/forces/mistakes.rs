@@ -23,31 +23,54 @@ fn places_and_values_that_are_not_there() {
         "is `weir router`, `weir fe` or `weir ce` running",
     );
     let _ce = stage.start_ce();
-    is_refused(&stage, &["get", "edge1:ports.wan.rate"], "edge1");
+    is_refused(&stage, &["get", "edge1:port.wan.rate"], "edge1");
     let _fe = stage.start_fe();
     stage.in_sync();
     for (words, expected) in [
-        ("get edge1:prots.wan.rate", "did you mean `ports`?"),
-        ("get edge1:ports.wen.rate", "one of lan, wan"),
-        ("get edge1:ports.wan.rtae", "did you mean `rate`?"),
-        ("get edg1:ports.wan.rate", "did you mean `edge1`?"),
-        ("get ports.wan.rate", "like edge1:ports.wan.rate"),
-        ("get edge1:ports", "like edge1:ports.wan.rate"),
-        ("set edge1:ports.wan.rate=fast", "like \"95 Mbit\""),
-        ("set edge1:ports.wan.state=down", "state"),
+        ("get edge1:prot.wan.rate", "did you mean `port`?"),
+        ("get edge1:port.wen.rate", "one of lan, wan"),
+        ("get edge1:port.wan.rtae", "did you mean `rate`?"),
+        ("get edg1:port.wan.rate", "did you mean `edge1`?"),
+        ("get port.wan.rate", "like edge1:port.wan.rate"),
+        ("get edge1:port", "like port.wan"),
+        ("set edge1:port.wan.rate=fast", "like \"95 Mbit\""),
         (
-            "set --fe edge1 port.wna.rate=9_Mbit",
-            "there is no port `wna`",
+            "set edge1:port.wan.state=down",
+            "it can be read, but not set",
+        ),
+        (
+            "set edge1:port.wna.rate=9_Mbit",
+            "edge1:port.wna: there is no port `wna`",
+        ),
+        (
+            "set --fe edge2 edge1:port.wan.rate=9_Mbit",
+            "`--fe edge2` contradicts `edge1:port.wan.rate`",
+        ),
+        (
+            "set edge1:port.wan.rate=9_Mbit mode=routed",
+            "all paths begin with an FE",
         ),
         ("show ports", "`--fe NAME` queries one of its FEs"),
         ("show ports --fe edg1", "did you mean `edge1`?"),
-        ("watch edge1:ports.wan.recieved", "did you mean `received`?"),
+        ("watch edge1:port.wan.recieved", "did you mean `received`?"),
     ] {
         let words: Vec<_> = words.split(' ').map(|w| w.replace('_', " ")).collect();
         let words: Vec<_> = words.iter().map(String::as_str).collect();
         is_refused(&stage, &words, expected);
     }
     assert_eq!(stage.rate(), 50);
+    for words in [
+        &["set", "edge1:ports.wan.rate=40 Mbit"][..],
+        &["set", "--fe", "edge1", "port.wan.rate=40 Mbit"],
+        &["get", "edge1:ports.wan.rate"],
+        &["unset", "--fe", "edge1", "port.wan.rate"],
+    ] {
+        let done = stage.weir(words, CE);
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{words:?}: {said}");
+        let hint = "weir: write `edge1:port.wan.rate`";
+        assert!(said.starts_with(hint), "{words:?}: {said}");
+    }
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn a_reload_takes_over_fes_and_what_is_desired_of_them() {
     );
     stage.in_sync();
     assert_eq!(stage.state("edge2"), "away");
-    let said = stage.ask(&["get", "edge2:ports.wan.rate"], CE);
+    let said = stage.ask(&["get", "edge2:port.wan.rate"], CE);
     assert!(said.contains("not associated"), "{said}");
     // A rate that an operator has set takes precedence over the file, as after a start.
     assert!(stage.set_rate(30));

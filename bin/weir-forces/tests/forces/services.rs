@@ -32,7 +32,7 @@ fn the_example_sets_a_queue_and_hears_of_an_event() {
         .arg(stage.socket(CE))
         .args(["--fe", "edge1", "--port", "wan", "--rate", "20 Mbit"])
         .args(["--kind", "sfq", "--notices", "1"])
-        .args(["--watch", "edge1:ports.wan.carrier_lost"])
+        .args(["--watch", "edge1:port.wan.carrier_lost"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -73,7 +73,7 @@ fn an_interface_that_goes_and_comes_back_is_an_event_each() {
     stage.in_sync();
     let watch = |event: &str| {
         let mut watch = stage.command(CE);
-        watch.args(["watch", "--json", &format!("edge1:ports.lan.{event}")]);
+        watch.args(["watch", "--json", &format!("edge1:port.lan.{event}")]);
         watch.stdout(Stdio::piped()).spawn().unwrap()
     };
     let readers = ["interface_gone", "interface_back"].map(watch);
@@ -126,7 +126,7 @@ fn many_readers_of_streams_leave_room_for_requests() {
             "--json",
             "--interval",
             "0.5",
-            "edge1:ports.wan.rate",
+            "edge1:port.wan.rate",
         ]);
         watch.stdout(Stdio::piped()).spawn().unwrap()
     };
@@ -251,7 +251,7 @@ fn the_page_is_for_those_who_have_its_token() {
     );
     let foreign = "origin: http://evil.example\r\n";
     assert_eq!(status(ask("GET /v1/fes", own, foreign, "")), "403");
-    let body = r#"[{"path": "edge1:ports.wan.rate", "value": "30 Mbit"}]"#;
+    let body = r#"[{"path": "edge1:port.wan.rate", "value": "30 Mbit"}]"#;
     let json = "content-type: application/json\r\n";
     let patch = |more: &str| {
         status(ask(

@@ -231,7 +231,7 @@ impl Stage {
 
     /// Sets the rate of the FE's port towards the sink, through the CE; returns whether the CE has accepted it.
     pub(crate) fn set_rate(&self, mbit: u64) -> bool {
-        let change = format!("edge1:ports.wan.rate={mbit} Mbit");
+        let change = format!("edge1:port.wan.rate={mbit} Mbit");
         self.weir(&["set", &change], CE).status.success()
     }
 

@@ -65,7 +65,7 @@ fn a_full_disk_refuses_changes_until_there_is_space_again() {
     // The free part of the store's last page holds some changes.
     let mut mbit = 40;
     let refused = loop {
-        let change = format!("edge1:ports.wan.rate={} Mbit", mbit + 1);
+        let change = format!("edge1:port.wan.rate={} Mbit", mbit + 1);
         let answer = stage.weir(&["set", &change], CE);
         if !answer.status.success() {
             break String::from_utf8_lossy(&answer.stderr).into_owned();

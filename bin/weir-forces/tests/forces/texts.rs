@@ -49,7 +49,7 @@ fn nothing_that_a_terminal_obeys_reaches_it() {
     assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), NAME);
     for (words, element) in [
         ("get edge1:FEObject.1", CE),
-        ("get edge1:ports.wan", CE),
+        ("get edge1:port.wan", CE),
         ("show ports --fe edge1", CE),
         ("show ports --fe edge1 --json", CE),
         ("show lfbs", CE),

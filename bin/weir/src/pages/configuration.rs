@@ -28,8 +28,9 @@ discipline = { kind = "triple_fair", target = "5 ms" }
 ```
 
 Quantities are strings with a unit. Unknown keys are errors. `weir set PATH=VALUE` changes a key while
-the router runs; its path is written with dots: `port.wan.discipline.target="10 ms"`. The keys above all sections
-are fixed at the start.
+the router runs; its path is written with dots: `port.wan.discipline.target="10 ms"`. Through a control element, the
+name of the forwarding element precedes the path: `edge1:port.wan.rate="50 Mbit"`. A name with a dot is quoted:
+`port."eth0.100".rate`. The keys above all sections are fixed at the start.
 
 | quantity | units | example |
 |---|---|---|

@@ -121,15 +121,14 @@ impl Operator for Console {
 
     fn change(&self, requests: Vec<ChangeRequest>, by: Peer) -> ApplyReport {
         let read = |request: ChangeRequest| {
-            let path = weir_config::path(&request.path)?;
+            let path = request.path.parse()?;
             Ok(Operation::Set(Change::new(path, request.value.into())))
         };
         self.carry_out("set", requests.into_iter().map(read).collect(), by)
     }
 
     fn delete(&self, requests: Vec<DeleteRequest>, by: Peer) -> ApplyReport {
-        let read =
-            |request: &DeleteRequest| weir_config::path(&request.path).map(Operation::Delete);
+        let read = |request: &DeleteRequest| request.path.parse().map(Operation::Delete);
         self.carry_out("unset", requests.iter().map(read).collect(), by)
     }
 

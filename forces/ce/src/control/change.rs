@@ -18,7 +18,7 @@ use weir_model::{Change, ComponentPath, Fault, Operation, Value};
 use weir_protocol::path_selector::PathSelector;
 use weir_protocol::schema::Access;
 use weir_protocol::value;
-use weir_protocol::wire::{Content, Id, OperationKind};
+use weir_protocol::wire::{Content, Id, OperationKind, Selector};
 
 use super::Control;
 use super::continuation::{Answers, Part, Pending, Then};
@@ -26,8 +26,7 @@ use super::member::{Fe, State};
 use super::permitted::{check_deletions, check_names, set_of};
 use super::resolved::Resolved;
 use super::route::check_rows;
-use super::sync::place;
-use crate::contract::{Answer, Output, Place, Records, Refusal, Request, StoreTicket, Ticket};
+use crate::contract::{Answer, Output, Records, Refusal, Request, StoreTicket, Ticket};
 use crate::route::{RouteChange, RouteRecord};
 use crate::settings::{self, Edit};
 
@@ -89,39 +88,17 @@ impl Control {
         match request {
             Request::Change(parts) => {
                 for (name, operations) in parts {
-                    let wanted = all.entry(self.named(name)?.id).or_default();
-                    wanted.operations.extend(operations.iter().cloned());
+                    let fe = self.named(name)?;
+                    let wanted = all.entry(fe.id).or_default();
+                    for operation in operations {
+                        self.add_operation(fe, operation, wanted)?;
+                    }
                 }
             }
             Request::Route(parts) => {
                 for (name, changes) in parts {
                     let wanted = all.entry(self.named(name)?.id).or_default();
                     wanted.routes.extend(changes.iter().cloned());
-                }
-            }
-            Request::Set(sets) => {
-                for (name, place, text) in sets {
-                    let fe = self.named(name)?;
-                    let resolved = self.resolve(fe, place)?;
-                    let wanted = all.entry(fe.id).or_default();
-                    match (setting(fe, &resolved), text) {
-                        (Some(path), Some(text)) => {
-                            let value = Scalar::Text(text.clone());
-                            let change = Change::new(path, value);
-                            wanted.operations.push(Operation::Set(change));
-                        }
-                        (Some(path), None) => wanted.operations.push(Operation::Delete(path)),
-                        (None, text) => {
-                            check_rows(fe, &resolved)?;
-                            self.component_edit(fe, place, text.as_deref())?; // fails if the change is not permitted
-                            let class = self.codec.name(resolved.block.0);
-                            let head = [class, place.instance.clone()];
-                            let path = head.into_iter().chain(place.path.iter().cloned());
-                            wanted
-                                .components
-                                .push((ComponentPath::new(path), text.clone()));
-                        }
-                    }
                 }
             }
             _ => {}
@@ -131,6 +108,45 @@ impl Control {
         } else {
             Ok(all)
         }
+    }
+
+    /// Adds an operation on a setting of the configuration, or on a component outside the configuration.
+    fn add_operation(
+        &self,
+        fe: &Fe,
+        operation: &Operation,
+        wanted: &mut Wanted,
+    ) -> Result<(), Refusal> {
+        let path = operation.path();
+        let path = section::renamed(path).unwrap_or_else(|| path.clone());
+        let setting = match is_setting(fe, &path) {
+            true => path.clone(),
+            false => {
+                let Resolved { block, way } = self.resolve(fe, &path)?;
+                let by_name = self.path_of(fe.id, block, &way.ids).path;
+                if way.rows.is_some() || !is_setting(fe, &by_name) {
+                    let text = match operation {
+                        Operation::Set(Change { value, .. }) => value.as_ref().map(text_of),
+                        Operation::Delete(_) => None,
+                    };
+                    check_rows(fe, &path, &Resolved { block, way })?;
+                    self.component_edit(fe, &path, text.as_deref())?; // fails if the change is not permitted
+                    let class = ComponentPath::new([self.codec.name(block.0)]);
+                    let path = class.below(path.segments().into_iter().skip(1));
+                    wanted.components.push((path, text));
+                    return Ok(());
+                }
+                by_name
+            }
+        };
+        wanted.operations.push(match operation {
+            Operation::Set(Change { value, .. }) => Operation::Set(Change {
+                path: setting,
+                value: value.clone(),
+            }),
+            Operation::Delete(_) => Operation::Delete(setting),
+        });
+        Ok(())
     }
 
     /// Checks the part of one FE, as far as the CE knows that FE.
@@ -194,7 +210,7 @@ impl Control {
         }
         if fe.is_associated() {
             for (at, text) in &wanted.components {
-                let (edit, _) = self.component_edit(fe, &place(at), text.as_deref())?;
+                let (edit, _) = self.component_edit(fe, at, text.as_deref())?;
                 part.edits.push(edit);
                 part.lines.push(match text {
                     Some(text) => format!("~ {at}: {text}"),
@@ -220,31 +236,26 @@ impl Control {
     pub(super) fn component_edit(
         &self,
         fe: &Fe,
-        place: &Place,
+        path: &ComponentPath,
         text: Option<&str>,
     ) -> Result<(Edit, Option<Value>), Refusal> {
-        let Resolved { block, way, range } = self.resolve(fe, place)?;
-        let wrong = |why: String| Refusal::Wrong(format!("{}: {why}", fe.name));
-        let shown = || self.codec.names(block.0, &way.ids);
-        if range.is_some() {
-            return Err(wrong(format!(
-                "{}: a range of rows can be read, but not set",
-                shown()
-            )));
+        let Resolved { block, way } = self.resolve(fe, path)?;
+        let wrong =
+            |why: &dyn std::fmt::Display| Refusal::Wrong(format!("{}:{path}: {why}", fe.name));
+        if let Some((Selector::Range { .. }, _)) = way.rows {
+            return Err(wrong(&"a range of rows can be read, but not set"));
         }
         let class = self.codec.class(block.0).ok_or(Refusal::Busy)?;
-        let target = class
-            .component(&whole_ids(&way))
-            .map_err(|e| wrong(e.to_string()))?;
+        let target = class.component(&whole_ids(&way)).map_err(|e| wrong(&e))?;
         if matches!(target.access, Access::ReadOnly) {
-            return Err(wrong(format!("{} can be read, but not set", shown())));
+            return Err(wrong(&"it can be read, but not set"));
         }
         let value = text
             .map(|text| value::parse(&target.kind, text))
             .transpose();
-        let value = value.map_err(|e| wrong(format!("{}: {e}", shown())))?;
+        let value = value.map_err(|e| wrong(&e))?;
         let content = match &value {
-            Some(value) => value::encode(&target.kind, value).map_err(|e| wrong(e.to_string()))?,
+            Some(value) => value::encode(&target.kind, value).map_err(|e| wrong(&e))?,
             None => Content::Empty,
         };
         let edit = Edit {
@@ -253,7 +264,7 @@ impl Control {
                 Some(_) => OperationKind::Set,
                 None => OperationKind::Delete,
             },
-            path: way.path_data(content).map_err(|e| wrong(e.to_string()))?,
+            path: way.path_data(content).map_err(|e| wrong(&e))?,
         };
         Ok((edit, value))
     }
@@ -413,30 +424,23 @@ impl Control {
 /// The IDs of a path, with 0 standing for any row where a key selects one.
 fn whole_ids(way: &PathSelector) -> Vec<u32> {
     let mut ids = way.ids.clone();
-    if let Some((_, below)) = &way.key {
+    if let Some((_, below)) = &way.rows {
         ids.push(0);
         ids.extend(whole_ids(below));
     }
     ids
 }
 
-/// The configuration setting that corresponds to a component, if any.
-fn setting(fe: &Fe, resolved: &Resolved) -> Option<ComponentPath> {
-    let [id] = resolved.way.ids[..] else {
-        return None;
-    };
-    if resolved.way.key.is_some() || !settings::is_router(&fe.directory) {
-        return None;
+/// Whether a path leads to the configuration of an FE, as far as the CE knows that FE: another vendor's FE has none.
+fn is_setting(fe: &Fe, path: &ComponentPath) -> bool {
+    let is_router = fe.directory.blocks.is_empty() || settings::is_router(&fe.directory);
+    is_router && section::is_setting(path)
+}
+
+/// The text of a value, without quotes.
+fn text_of(value: &Scalar) -> String {
+    match value {
+        Scalar::Text(text) => text.clone(),
+        other => other.to_string(),
     }
-    let (class, name) = (resolved.block.0, fe.directory.name_of(resolved.block));
-    if let Some(kind) = settings::kind_path((class, id), name) {
-        return Some(kind);
-    }
-    let name = name.map_or("", String::as_str); // no instance has an empty name
-    let (class, block) = section::ROUTER.block(name, &|other| other.id == class)?;
-    let parameter = class
-        .parameters
-        .iter()
-        .find(|parameter| parameter.id == id)?;
-    Some(block.join(parameter.name))
 }

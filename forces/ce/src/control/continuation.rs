@@ -24,7 +24,7 @@ pub(super) enum Then {
     /// Read the value of a component.
     Value(Ticket, Id, Resolved),
     /// Read the rows of a class.
-    Rows(Ticket, Id, Class),
+    Rows(Ticket, Id, &'static Class),
     /// Read the running configuration.
     Config(Ticket, Id),
     /// Execute a change of operators.

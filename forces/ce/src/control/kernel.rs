@@ -11,7 +11,7 @@
 
 use weir_base::Instant;
 use weir_lfb::class::ce_routes;
-use weir_model::Value;
+use weir_model::{ComponentPath, Value};
 use weir_protocol::wire::{Id, OperationKind};
 
 use super::Control;
@@ -19,7 +19,7 @@ use super::continuation::{Answers, Then};
 use super::member::{Fe, State};
 use super::resolved::Resolved;
 use super::watch::subscription;
-use crate::contract::{Filter, LogEvent, Place};
+use crate::contract::{Filter, LogEvent};
 use crate::leaf::Leaf;
 
 /// The events of the class.
@@ -63,7 +63,7 @@ impl Control {
         count: usize,
         answers: Answers,
     ) {
-        if let Ok(value) = answers.and_then(|leaves| self.value(resolved, &leaves)) {
+        if let Ok(value) = answers.and_then(|leaves| self.value(id, resolved, &leaves)) {
             self.take_report(id, &value);
         }
         self.settle_in_sync(now, id, count);
@@ -114,12 +114,8 @@ impl Control {
     }
 
     fn kernel_of(&self, fe: &Fe, path: &[&str]) -> Option<Resolved> {
-        let place = Place {
-            class: ce_routes::NAME.to_owned(),
-            instance: "1".to_owned(),
-            path: path.iter().map(|word| (*word).to_owned()).collect(),
-        };
-        let resolved = self.resolve(fe, &place).ok()?;
+        let path = ComponentPath::new([ce_routes::NAME, "1"]).below(path.iter().copied());
+        let resolved = self.resolve(fe, &path).ok()?;
         fe.directory.has(resolved.block).then_some(resolved)
     }
 }

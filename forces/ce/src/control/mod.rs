@@ -240,12 +240,10 @@ impl Control {
 
     fn begin(&mut self, now: Instant, ticket: Ticket, request: Request) {
         match request {
-            Request::Get { fe, place } => self.get(now, ticket, &fe, &place),
+            Request::Get(path) => self.get(now, ticket, &path),
             Request::Read { fe, class } => self.read_class(now, ticket, &fe, &class),
             Request::Config(fe) => self.read_config(now, ticket, &fe),
-            Request::Change(..) | Request::Set(..) | Request::Route(..) => {
-                self.change(ticket, request)
-            }
+            Request::Change(..) | Request::Route(..) => self.change(ticket, request),
             Request::Routes(fe) => self.list_routes(ticket, fe.as_deref()),
             Request::Path(_) => self.answer(ticket, Err(Refusal::no_network())),
             Request::Give(fe, sections) => self.give(now, ticket, fe, sections),

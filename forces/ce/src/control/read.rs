@@ -3,18 +3,21 @@
 use weir_base::Instant;
 use weir_base::setting::{did_you_mean, nearest};
 use weir_lfb::class::Block;
+use weir_lfb::class::queues::QUEUES;
+use weir_lfb::named::{Instance, Named};
+use weir_lfb::section;
 use weir_library::owner;
 use weir_model::class::Type;
-use weir_model::{Class, Component, Value};
+use weir_model::{Class, Component, ComponentPath, ElementPath, Value};
 use weir_protocol::wire::{Content, Id, OperationKind, PathData};
 
 use super::Control;
 use super::continuation::{Answers, Then};
 use super::member::{Fe, State};
 use super::resolved::Resolved;
-use crate::contract::{Answer, Place, Refusal, Ticket};
+use crate::contract::{Answer, Refusal, Ticket};
 use crate::leaf::{Leaf, failure_in_words};
-use crate::settings;
+use crate::settings::{self, BlockId};
 
 impl Control {
     /// The FE with this name.
@@ -40,58 +43,89 @@ impl Control {
         }
     }
 
-    /// Resolves the address that an operator gave.
-    pub(super) fn resolve(&self, fe: &Fe, place: &Place) -> Result<Resolved, Refusal> {
-        let class = self.codec.find(&place.class).map_err(Refusal::NotFound)?;
-        let instance = match place.instance.parse() {
-            Ok(instance) => instance,
-            Err(_) => {
-                let owner = owner(class.id);
-                let number = owner.and_then(|kind| fe.directory.number(kind, &place.instance));
-                number.ok_or_else(|| {
-                    let names = owner
-                        .into_iter()
-                        .flat_map(|kind| fe.directory.of_kind(kind));
-                    let names: Vec<_> = names.map(|(_, name)| name).collect();
-                    let names = if names.is_empty() {
-                        String::new()
-                    } else {
-                        format!(", or one of {}", names.join(", "))
-                    };
-                    let (class, instance) = (class.short_name(), &place.instance);
-                    let why =
-                        format!("{class} has no instance `{instance}`; it must be a number{names}");
-                    Refusal::NotFound(why)
-                })?
+    /// Resolves the path that an operator gave, in today's form or in that of the previous release.
+    pub(super) fn resolve(&self, fe: &Fe, path: &ComponentPath) -> Result<Resolved, Refusal> {
+        let path = &section::renamed(path).unwrap_or_else(|| path.clone());
+        let wrong = |why: String| Refusal::NotFound(format!("{}:{path}: {why}", fe.name));
+        let segments = path.segments();
+        let (section, name, rest) = section::ROUTER.enter(&segments);
+        let (block, words) = match &segments[..] {
+            [class, instance, words @ ..] if section.key.is_empty() => {
+                let found = self.codec.find(class);
+                let class = found.ok_or_else(|| wrong(self.unknown(class)))?.id;
+                let number = instance.parse();
+                let number = number.or_else(|_| instance_of(fe, owner(class), instance));
+                ((class, number.map_err(wrong)?), words)
+            }
+            _ => {
+                let number = match name {
+                    Some(name) => {
+                        let kind = Instance::find(path).map(|instance| instance.kind);
+                        instance_of(fe, kind, name).map_err(wrong)?
+                    }
+                    None if section.has_instances => {
+                        return Err(wrong(format!("name an instance, like {path}.wan")));
+                    }
+                    None => 1,
+                };
+                let classes = (section.classes)();
+                let is_here =
+                    |class: &&Class| classes.len() == 1 || fe.directory.has((class.id, number));
+                match (rest, classes.iter().find(is_here)) {
+                    (["kind"], _) if !section.kind_default.is_empty() => {
+                        ((QUEUES.class.id, number), &["discipline"][..])
+                    }
+                    (_, Some(class)) => ((class.id, number), rest),
+                    (_, None) => return Err(wrong("this discipline is unknown".to_owned())),
+                }
             }
         };
-        let block = (class.id, instance);
+        let class = self.codec.class(block.0).ok_or(Refusal::Busy)?;
         if fe.is_associated() && !fe.directory.blocks.is_empty() && !fe.directory.has(block) {
-            let all: Vec<_> = fe
-                .directory
-                .instances(class.id)
-                .map(|n| n.to_string())
-                .collect();
+            let all = fe.directory.instances(class.id).map(|n| n.to_string());
+            let all: Vec<_> = all.collect();
             let has = if all.is_empty() {
                 "no LFB of this class".to_owned()
             } else {
                 format!("instances {}", all.join(", "))
             };
-            let why = format!("the FE `{}` has {has}", fe.name);
-            return Err(Refusal::NotFound(format!("{}: {why}", class.short_name())));
+            return Err(wrong(format!("{}: the FE has {has}", class.short_name())));
         }
-        let words: Vec<&str> = place.path.iter().map(String::as_str).collect();
-        let range = words.last().and_then(|word| range(word));
-        let words = &words[..words.len() - usize::from(range.is_some())];
-        let way = class
-            .way(words)
-            .map_err(|e| Refusal::NotFound(e.to_string()))?;
-        Ok(Resolved { block, way, range })
+        let way = class.way(words).map_err(|error| match segments[..] {
+            [word] => wrong(self.unknown(word)),
+            _ => wrong(error.to_string()),
+        })?;
+        Ok(Resolved { block, way })
     }
 
-    pub(super) fn get(&mut self, now: Instant, ticket: Ticket, fe: &str, place: &Place) {
-        let found = self.present(fe).and_then(|fe| {
-            let resolved = self.resolve(fe, place)?;
+    /// Why no path starts with this word.
+    fn unknown(&self, word: &str) -> String {
+        let sections = section::ROUTER.sections.iter().map(|section| section.key);
+        let root = (section::ROUTER.classes)();
+        let components: Vec<_> = root.iter().flat_map(Class::all).map(|c| c.name).collect();
+        let known = sections.chain(components).chain(self.codec.classes());
+        let near = did_you_mean(nearest(word, known.filter(|known| *known != word)));
+        format!(
+            "there is no component `{word}`; a path is like port.wan.rate, or starts with a class and an instance, like \
+             FEObject.1{near}"
+        )
+    }
+
+    /// The path of a component of an FE, for people.
+    pub(super) fn path_of(&self, fe: Id, block: BlockId, ids: &[u32]) -> ElementPath {
+        let name = self.fes.get(&fe).and_then(|fe| fe.directory.name_of(block));
+        let instance = name.cloned().unwrap_or_else(|| block.1.to_string());
+        let path = ComponentPath::new([self.codec.name(block.0), instance])
+            .below(self.codec.names(block.0, ids).segments());
+        ElementPath {
+            fe: self.shown(fe),
+            path: section::renamed(&path).unwrap_or(path),
+        }
+    }
+
+    pub(super) fn get(&mut self, now: Instant, ticket: Ticket, at: &ElementPath) {
+        let found = self.present(&at.fe).and_then(|fe| {
+            let resolved = self.resolve(fe, &at.path)?;
             let path = resolved.path().map_err(Refusal::Wrong)?;
             Ok((fe.id, resolved, path))
         });
@@ -105,25 +139,25 @@ impl Control {
     }
 
     pub(super) fn got(&mut self, ticket: Ticket, fe: Id, resolved: &Resolved, answers: Answers) {
-        let value = answers.and_then(|leaves| self.value(resolved, &leaves));
-        let name = self.shown(fe);
-        let answer = value.map(Answer::Value).map_err(|refusal| match refusal {
-            Refusal::NotFound(why) => Refusal::NotFound(format!("{name}: {why}")),
-            other => other,
-        });
-        self.answer(ticket, answer);
+        let value = answers.and_then(|leaves| self.value(fe, resolved, &leaves));
+        self.answer(ticket, value.map(Answer::Value));
     }
 
     /// Decodes the value of a component, which may have arrived in parts.
-    pub(super) fn value(&self, resolved: &Resolved, leaves: &[Leaf]) -> Result<Value, Refusal> {
+    pub(super) fn value(
+        &self,
+        fe: Id,
+        resolved: &Resolved,
+        leaves: &[Leaf],
+    ) -> Result<Value, Refusal> {
         let mut values = Vec::new();
         for leaf in leaves {
             match &leaf.content {
                 Content::Outcome(outcome) if outcome.is_success() => {} // the end of a partial answer
                 Content::Outcome(outcome) => {
-                    let names = self.codec.names(leaf.block.0, &leaf.ids);
+                    let path = self.path_of(fe, leaf.block, &leaf.ids);
                     let why = failure_in_words(outcome);
-                    return Err(Refusal::NotFound(format!("{names}: {why}")));
+                    return Err(Refusal::NotFound(format!("{path}: {why}")));
                 }
                 content => {
                     let value = self.codec.value(resolved.block.0, &leaf.ids, content);
@@ -140,7 +174,7 @@ impl Control {
             .ok_or_else(|| Refusal::NotFound(format!("there is no table `{class}`")));
         let found = block.and_then(|block| {
             let fe = self.present(fe)?;
-            let class = block.class;
+            let class = &block.class;
             let (instances, ids): (Vec<u32>, Vec<u32>) = match (class.key, class.has_instances) {
                 ([], _) => (vec![1], vec![]),
                 (_, true) => (fe.directory.instances(class.id).collect(), vec![]),
@@ -241,10 +275,20 @@ pub(super) fn joined(first: Value, second: Value) -> Value {
     }
 }
 
-/// Parses a range of rows such as `0-99`.
-fn range(word: &str) -> Option<(u32, u32)> {
-    let (first, last) = word.split_once('-')?;
-    Some((first.parse().ok()?, last.parse().ok()?))
+/// The instance with this name, among the sections of a kind.
+fn instance_of(fe: &Fe, kind: Option<Named>, name: &str) -> Result<u32, String> {
+    let number = kind.and_then(|kind| fe.directory.number(kind, name));
+    number.ok_or_else(|| {
+        let known = kind.into_iter().flat_map(|kind| fe.directory.of_kind(kind));
+        let known: Vec<_> = known.map(|(_, name)| name).collect();
+        let remedy = match (kind, &known[..]) {
+            (None, _) => "; it must be a number".to_owned(),
+            (Some(_), []) => String::new(),
+            (Some(_), known) => format!("; it must be one of {}", known.join(", ")),
+        };
+        let word = kind.map_or("instance", Named::word);
+        format!("there is no {word} `{name}`{remedy}")
+    })
 }
 
 /// A value with exactly the declared members, in their declared types.

@@ -15,7 +15,7 @@ use ipnet::IpNet;
 use weir_base::Instant;
 use weir_base::setting::{did_you_mean, nearest};
 use weir_lfb::named::Named;
-use weir_model::RouteReport;
+use weir_model::{ComponentPath, RouteReport};
 use weir_protocol::wire::{Id, OperationKind};
 
 use super::Control;
@@ -159,13 +159,17 @@ fn update(rows: &[Rows; 2], wanted: Wanted, clean: bool) -> Result<(Updates, Vec
 }
 
 /// Refuses to let an operator set rows that belong to the route service.
-pub(super) fn check_rows(fe: &Fe, resolved: &Resolved) -> Result<(), Refusal> {
+pub(super) fn check_rows(
+    fe: &Fe,
+    path: &ComponentPath,
+    resolved: &Resolved,
+) -> Result<(), Refusal> {
     let of_service = rows::is_of_service(&resolved.way.ids);
     if !rows::is_table(resolved.block) || !of_service.unwrap_or(!fe.routes.is_empty()) {
         return Ok(());
     }
     let why = "rows from 65536, and tables that contain such rows, are changed with `weir route`";
-    Err(Refusal::Wrong(format!("{}: {why}", fe.name)))
+    Err(Refusal::Wrong(format!("{}:{path}: {why}", fe.name)))
 }
 
 impl Control {

@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 
 use weir_base::{Instant, Span};
-use weir_model::{ComponentPath, Value};
+use weir_model::Value;
 use weir_protocol::session::Heartbeats;
 use weir_protocol::wire::{Content, Id, OperationKind, Outcome, PathData, ResultCode, WireError};
 
@@ -20,7 +20,7 @@ use super::Control;
 use super::continuation::{Answers, Restoring, Then};
 use super::member::{Fe, State};
 use super::read::joined;
-use crate::contract::{LogEvent, Place, Refusal};
+use crate::contract::{LogEvent, Refusal};
 use crate::directory::{Directory, FE_OBJECT, FE_PROTOCOL, SELECTORS};
 use crate::leaf::{Leaf, failure_in_words};
 use crate::settings::{self, BlockId, Edit};
@@ -143,7 +143,7 @@ impl Control {
         }
         for at in fe.components.keys() {
             // Instance names are unknown before the first answer; the CE then sets such a component without comparison.
-            if let Ok(resolved) = self.resolve(fe, &place(at))
+            if let Ok(resolved) = self.resolve(fe, at)
                 && let Ok(path) = resolved.way.path_data(Content::Empty)
             {
                 paths.push((resolved.block, OperationKind::Get, path));
@@ -200,8 +200,8 @@ impl Control {
         let read: HashMap<_, _> = read.collect();
         for (at, text) in &fe.components {
             let (edit, value) = self
-                .component_edit(fe, &place(at), Some(text))
-                .map_err(|refusal| format!("{at}: {refusal}"))?;
+                .component_edit(fe, at, Some(text))
+                .map_err(|refusal| refusal.to_string())?;
             if !self.has(&read, &edit, value.as_ref()) {
                 edits.push(edit);
             }
@@ -243,7 +243,6 @@ impl Control {
 
     /// Checks that an FE has executed everything; the error lists the failures.
     pub(super) fn all_done(&self, id: Id, leaves: &[Leaf]) -> Result<(), Refusal> {
-        let name = self.shown(id);
         let failures = leaves
             .iter()
             .filter_map(|leaf| Some((leaf, leaf.failure()?)));
@@ -254,15 +253,8 @@ impl Control {
             all.retain(has_reason);
         }
         let lines = all.iter().map(|(leaf, outcome)| {
-            let class = self.codec.name(leaf.block.0);
-            let fe = self.fes.get(&id);
-            let section = fe.and_then(|fe| fe.directory.name_of(leaf.block));
-            let instance = section.cloned().unwrap_or_else(|| leaf.block.1.to_string());
-            let names = self.codec.names(leaf.block.0, &leaf.ids);
-            format!(
-                "{name}:{class}.{instance}.{names}: {}",
-                failure_in_words(outcome)
-            )
+            let path = self.path_of(id, leaf.block, &leaf.ids);
+            format!("{path}: {}", failure_in_words(outcome))
         });
         let lines: Vec<_> = lines.collect();
         if lines.is_empty() {
@@ -280,15 +272,5 @@ impl Control {
             self.subscribe_again(now, id);
         }
         self.retry(now);
-    }
-}
-
-/// Converts a stored path to the address of a component.
-pub(super) fn place(path: &ComponentPath) -> Place {
-    let mut words = path.segments().into_iter().map(str::to_owned);
-    Place {
-        class: words.next().unwrap_or_default(),
-        instance: words.next().unwrap_or_default(),
-        path: words.collect(),
     }
 }

@@ -4,7 +4,7 @@ use weir_base::{Instant, Span};
 use weir_lfb::named::Named;
 use weir_model::class::{Cell, Form, Layout, Type, Unit};
 use weir_model::column::{Column, Row, components, rows};
-use weir_model::{Class, Component, Value};
+use weir_model::{Class, Component, ElementPath, Value};
 use weir_protocol::session::ce::{LinkId, Statistics};
 use weir_protocol::wire::Id;
 use weir_protocol::wire::header::VERSION;
@@ -53,6 +53,7 @@ impl Control {
                 fe,
                 codec,
                 block: *block,
+                path: self.path_of(fe.id, *block, &[]),
             })
         });
         rows(COLUMNS_OF_LFBS, all)
@@ -206,6 +207,7 @@ struct Lfb<'a> {
     fe: &'a Fe,
     codec: &'a Codec,
     block: BlockId,
+    path: ElementPath,
 }
 
 impl Row for Lfb<'_> {
@@ -252,4 +254,8 @@ const COLUMNS_OF_LFBS: &[Column<Lfb>] = &[
             let known = row.codec.class(row.block.0);
             known.map(|class| class.about.clone()).into()
         }),
+    Component::new(7, "path", Type::Text, "edge1:port.wan")
+        .about("Path of the LFB, for `weir get`, `set` and `watch`.")
+        .shown(&[Cell::new("PATH")])
+        .read(|row| row.path.to_string().into()),
 ];

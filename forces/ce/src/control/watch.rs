@@ -117,8 +117,8 @@ impl Control {
             let why = format!("there are already {WATCHES_MAX} watches; end one");
             return Err(Refusal::Wrong(why));
         }
-        let fe = self.named(&watch.fe)?;
-        let resolved = self.resolve(fe, &watch.place)?;
+        let fe = self.named(&watch.path.fe)?;
+        let resolved = self.resolve(fe, &watch.path.path)?;
         let class = self.codec.class(resolved.block.0).ok_or(Refusal::Busy)?;
         let is_event = class.event(&resolved.way.ids).is_some();
         let Filter {
@@ -155,7 +155,7 @@ impl Control {
         let watches = self.watches.0.iter();
         let of_fe = watches.filter(|(_, watching)| watching.fe == id);
         let found = of_fe.filter_map(|(watch, watching)| {
-            Some((*watch, self.resolve(fe, &watching.watch.place).ok()?))
+            Some((*watch, self.resolve(fe, &watching.watch.path.path).ok()?))
         });
         for (watch, resolved) in found.collect::<Vec<_>>() {
             let Some(watching) = self.watches.0.get_mut(&watch) else {
@@ -227,7 +227,7 @@ impl Control {
             ("instance".into(), instance),
             (
                 "event".into(),
-                self.codec.names(leaf.block.0, &leaf.ids).into(),
+                self.codec.names(leaf.block.0, &leaf.ids).to_string().into(),
             ),
             ("reports".into(), reports.unwrap_or(Value::Absent)),
         ])
@@ -283,13 +283,16 @@ impl Control {
             return;
         };
         let resolved = watching.resolved.clone();
-        let fe = self.shown(watching.fe);
-        let value = answers.and_then(|leaves| self.value(&resolved, &leaves));
+        let fe = watching.fe;
+        let value = answers.and_then(|leaves| self.value(fe, &resolved, &leaves));
         let value = match value {
             Ok(value) => ("value".into(), value),
             Err(refusal) => ("error".into(), refusal.to_string().into()),
         };
-        self.tell(id, Value::Struct(vec![("fe".into(), fe.into()), value]));
+        self.tell(
+            id,
+            Value::Struct(vec![("fe".into(), self.shown(fe).into()), value]),
+        );
     }
 
     pub(super) fn fetch(&mut self, now: Instant, ticket: Ticket, id: WatchId) {

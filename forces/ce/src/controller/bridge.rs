@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 use weir_base::{Instant, Span};
 use weir_controller::Sample;
-use weir_model::Value;
 use weir_model::column::rows;
+use weir_model::{ComponentPath, ElementPath, Value};
 
 use super::table::COLUMNS;
 use super::{Command, CommandId, ControllerPlan, Controllers, Done, Note};
 use crate::Control;
 use crate::contract::{
-    Answer, CeSubscription, LogEvent, Output, Place, Refusal, Request, Ticket, WatchId,
+    Answer, CeSubscription, LogEvent, Output, Refusal, Request, Ticket, WatchId,
 };
 
 /// Tickets of the bridge have this bit set; tickets of the driver must not.
@@ -264,11 +264,9 @@ fn request(command: Command) -> Result<Request, (Arc<str>, Vec<Arc<str>>)> {
             event,
             filter,
         } => Request::Watch(CeSubscription {
-            fe: fe.to_string(),
-            place: Place {
-                class: class.to_owned(),
-                instance: instance.to_string(),
-                path: vec![event.to_owned()],
+            path: ElementPath {
+                fe: fe.to_string(),
+                path: ComponentPath::new([class, &*instance, event]),
             },
             filter,
         }),

@@ -16,10 +16,10 @@
 
 use weir_base::Instant;
 use weir_base::setting::Scalar;
-use weir_model::{Fault, PathRequest};
+use weir_model::{ElementPath, Fault, PathRequest};
 
 use super::health::Health;
-use super::rollout::{DeliveryId, Place, Rollout};
+use super::rollout::{DeliveryId, Rollout};
 use super::state::{Keys, Network};
 use super::{Note, PathService, report};
 use crate::contract::{Answer, PathCommand, Refusal, StoreTicket, Ticket};
@@ -33,7 +33,7 @@ pub(super) struct Waiting {
     ticket: Ticket,
     number: u64,
     /// Location of the encapsulation.
-    place: Place,
+    place: ElementPath,
     is_release: bool,
     /// The pending change of the store.
     store: Option<StoreTicket>,
@@ -200,7 +200,9 @@ impl PathService {
         };
         let concerns = |one: &Waiting| {
             let mut paths = delivery.sections.iter().map(|(path, _)| path);
-            !one.is_release && one.place.0 == delivery.fe && paths.any(|path| *path == one.place.1)
+            !one.is_release
+                && one.place.fe == delivery.fe
+                && paths.any(|path| *path == one.place.path)
         };
         if !self.take_back(concerns, &refusal) && !matches!(refusal, Refusal::Silent(_)) {
             self.notes.push_back(Note::Refused(refusal.to_string()));

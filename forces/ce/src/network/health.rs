@@ -8,14 +8,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use weir_base::setting::{did_you_mean, nearest};
 use weir_base::{Instant, Span};
-use weir_model::{Change, ComponentPath, Fault, Value};
+use weir_lfb::named::Named;
+use weir_model::{Change, ComponentPath, ElementPath, Fault, Value};
 use weir_paths::{FeId, LinkId};
 
 use super::Note;
 use super::hold_down::{HoldDown, State};
 use super::rollout::Rollout;
 use super::state::Network;
-use crate::contract::{Answer, CeSubscription, Filter, Place, Refusal, Request, WatchId};
+use crate::contract::{Answer, CeSubscription, Filter, Refusal, Request, WatchId};
 use weir_network::{NetworkPlan, wrong};
 
 /// Interval between reads of all ports without an event. A watch ends after three intervals without a fetch.
@@ -254,11 +255,9 @@ impl Health {
         for wish in wishes {
             let request = match &wish {
                 HealthQuery::Watch((fe, port), event) => Request::Watch(CeSubscription {
-                    fe: fe.clone(),
-                    place: Place {
-                        class: PORTS.to_owned(),
-                        instance: port.clone(),
-                        path: vec![(*event).to_owned()],
+                    path: ElementPath {
+                        fe: fe.clone(),
+                        path: Named::Port.path(port).join(event),
                     },
                     filter: Filter::default(),
                 }),

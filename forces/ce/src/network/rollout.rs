@@ -13,16 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_base::{Instant, Span};
 use weir_lfb::fpf::Part;
-use weir_model::{Change, ComponentPath};
+use weir_model::{Change, ComponentPath, ElementPath};
 
 use crate::contract::GivenSection;
 
 /// Maximum time for which a step waits for the previous step. Every change follows a failure or a request, and in both
 /// cases it is better to proceed: a failed path drops packets, and the elements of a new path have long had its rules.
 const STEP_MAX: Span = Span::from_millis(250);
-
-/// Path of a section at an element: the element's name, and the path.
-pub(super) type Place = (String, ComponentPath);
 
 /// Sections for one element, sent together.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,10 +36,10 @@ pub(super) type DeliveryId = u64;
 /// The sections wanted at the elements, and those already sent.
 #[derive(Debug, Default)]
 pub(super) struct Rollout {
-    wanted: BTreeMap<Place, Vec<Change>>,
-    given: BTreeMap<Place, Vec<Change>>,
+    wanted: BTreeMap<ElementPath, Vec<Change>>,
+    given: BTreeMap<ElementPath, Vec<Change>>,
     /// Locations where `wanted` and `given` differ.
-    different: BTreeSet<Place>,
+    different: BTreeSet<ElementPath>,
     open: BTreeMap<DeliveryId, Delivery>,
     /// Time until which the next step waits for the current step.
     until: Instant,
@@ -54,7 +51,10 @@ pub(super) struct Rollout {
 impl Rollout {
     /// Sets the section that an element must have at a path; `None` deletes the section.
     pub(super) fn want(&mut self, fe: &str, path: ComponentPath, section: Option<Vec<Change>>) {
-        let place = (fe.to_owned(), path);
+        let place = ElementPath {
+            fe: fe.to_owned(),
+            path,
+        };
         if self.given.get(&place) == section.as_ref() {
             self.different.remove(&place)
         } else {
@@ -68,8 +68,8 @@ impl Rollout {
 
     /// Paths of the sections wanted at an element.
     pub(super) fn wanted(&self, fe: &str) -> impl Iterator<Item = &ComponentPath> {
-        let of_fe = self.wanted.keys().filter(move |(of, _)| of == fe);
-        of_fe.map(|(_, path)| path)
+        let of_fe = self.wanted.keys().filter(move |place| place.fe == fe);
+        of_fe.map(|place| &place.path)
     }
 
     /// Clears the wanted sections, and sends the next wanted sections in one step.
@@ -81,14 +81,14 @@ impl Rollout {
 
     /// Forgets an element that has left the network.
     pub(super) fn forget(&mut self, fe: &str) {
-        self.given.retain(|(of, _), _| of != fe);
-        self.different.retain(|(of, _)| of != fe);
+        self.given.retain(|place, _| place.fe != fe);
+        self.different.retain(|place| place.fe != fe);
     }
 
     /// Whether a section was sent as wanted, and the element has answered.
-    pub(super) fn is_done(&self, place: &Place) -> bool {
+    pub(super) fn is_done(&self, place: &ElementPath) -> bool {
         let is_open = |order: &Delivery| {
-            order.fe == place.0 && order.sections.iter().any(|(path, _)| *path == place.1)
+            order.fe == place.fe && order.sections.iter().any(|(path, _)| *path == place.path)
         };
         !self.different.contains(place) && !self.open.values().any(is_open)
     }
@@ -98,14 +98,14 @@ impl Rollout {
         if self.different.is_empty() || (!self.open.is_empty() && now < self.until) {
             return Vec::new();
         }
-        let step = |place: &Place| match (is_edge(place), self.wanted.contains_key(place)) {
+        let step = |place: &ElementPath| match (is_edge(place), self.wanted.contains_key(place)) {
             (false, true) => 1,
             (true, _) => 2,
             (false, false) => 3,
         };
         let first = self.different.iter().map(step).min();
-        let is_in = |place: &&Place| self.is_whole || Some(step(place)) == first;
-        let places: Vec<Place> = self.different.iter().filter(is_in).cloned().collect();
+        let is_in = |place: &&ElementPath| self.is_whole || Some(step(place)) == first;
+        let places: Vec<ElementPath> = self.different.iter().filter(is_in).cloned().collect();
         let mut orders: BTreeMap<String, Vec<GivenSection>> = BTreeMap::new();
         for place in places {
             self.different.remove(&place);
@@ -114,7 +114,10 @@ impl Rollout {
                 Some(section) => self.given.insert(place.clone(), section.clone()),
                 None => self.given.remove(&place),
             };
-            orders.entry(place.0).or_default().push((place.1, section));
+            orders
+                .entry(place.fe)
+                .or_default()
+                .push((place.path, section));
         }
         self.is_whole = false;
         self.until = now + STEP_MAX;
@@ -138,7 +141,10 @@ impl Rollout {
             return;
         };
         for (path, _) in delivery.sections {
-            let place = (delivery.fe.clone(), path);
+            let place = ElementPath {
+                fe: delivery.fe.clone(),
+                path,
+            };
             self.given.remove(&place);
             self.different.insert(place);
         }
@@ -150,7 +156,7 @@ impl Rollout {
     }
 }
 
-fn is_edge((_, path): &Place) -> bool {
+fn is_edge(ElementPath { path, .. }: &ElementPath) -> bool {
     matches!(Part::find(path), Some((Part::Encapsulation, _)))
 }
 
@@ -198,7 +204,10 @@ mod tests {
         rollout.want("c", rule, Some(section(2)));
         let rules = rollout.poll(at(0));
         assert_eq!(shown(&rules), ["b: +fpf.rule.new", "c: +fpf.rule.new"]);
-        let place = ("c".to_owned(), video);
+        let place = ElementPath {
+            fe: "c".to_owned(),
+            path: video,
+        };
         assert!(rollout.poll(at(0)).is_empty() && !rollout.is_done(&place));
         rollout.handle_done(rules[0].0);
         assert!(rollout.poll(at(0)).is_empty(), "c has not answered");

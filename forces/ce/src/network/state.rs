@@ -6,10 +6,10 @@ use weir_base::setting::{Scalar, Settings};
 use weir_base::{Instant, Span};
 use weir_fpf_path::edge::filter::Filter;
 use weir_lfb::fpf::{self, Part};
-use weir_model::{ComponentPath, Fault};
+use weir_model::{ComponentPath, ElementPath, Fault};
 use weir_paths::{Carry, Change, FeId, LinkId, PathError, Paths};
 
-use super::rollout::{Place, Rollout};
+use super::rollout::Rollout;
 use weir_network::NetworkPlan;
 use weir_network::export::{Section, encapsulation, rule_path};
 use weir_network::flows::{blamed, request};
@@ -235,9 +235,11 @@ impl Network {
     }
 
     /// Location of a flow's encapsulation.
-    pub(super) fn place(&self, flow: &Flow) -> Place {
-        let path = Part::Encapsulation.path(&flow.name);
-        (self.name(flow.source).to_owned(), path)
+    pub(super) fn place(&self, flow: &Flow) -> ElementPath {
+        ElementPath {
+            fe: self.name(flow.source).to_owned(),
+            path: Part::Encapsulation.path(&flow.name),
+        }
     }
 
     /// The flow of a request, with its number in [`Paths`].
@@ -367,13 +369,13 @@ impl Network {
     }
 
     /// Ends a request. Returns the location of its encapsulation.
-    pub(super) fn release(&mut self, number: u64, rollout: &mut Rollout) -> Option<Place> {
+    pub(super) fn release(&mut self, number: u64, rollout: &mut Rollout) -> Option<ElementPath> {
         let (id, flow) = self.asked(number)?;
         let place = self.place(flow);
         let changes = self.paths.release(id).unwrap_or_default(); // `id` exists
         self.apply(changes, rollout);
         self.flows.remove(&id);
-        rollout.want(&place.0, place.1.clone(), None); // even if the element is disconnected
+        rollout.want(&place.fe, place.path.clone(), None); // even if the element is disconnected
         Some(place)
     }
 }

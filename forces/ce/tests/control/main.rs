@@ -7,11 +7,11 @@ mod steer;
 
 use weir_base::Span;
 use weir_base::setting::Scalar;
-use weir_ce::contract::{Answer, CeSubscription, Filter, LogEvent, Place, Refusal, Request};
+use weir_ce::contract::{Answer, CeSubscription, Filter, LogEvent, Refusal, Request};
 use weir_ce::desired::{Desired, DesiredValue};
 use weir_lfb::Plan;
 use weir_lfb::class::Block;
-use weir_model::{Change, ComponentPath, Operation};
+use weir_model::{Change, ComponentPath, ElementPath, Operation};
 use weir_protocol::session::ce::LinkId;
 use weir_protocol::wire::header::Flags;
 use weir_protocol::wire::message::Selects;
@@ -22,7 +22,7 @@ use self::double::{Box, World};
 const SOON: Span = Span::from_millis(100);
 
 fn path(text: &str) -> ComponentPath {
-    ComponentPath::new(text.split('.'))
+    text.parse().unwrap()
 }
 
 fn change(at: &str, value: &str) -> Change {
@@ -66,21 +66,12 @@ fn config(world: &mut World, fe: &str, component: &str) -> String {
     }
 }
 
-fn place(text: &str) -> Place {
-    let mut words = text.split('.').map(str::to_owned);
-    Place {
-        class: words.next().unwrap(),
-        instance: words.next().unwrap(),
-        path: words.collect(),
-    }
+fn of_edge1(at: &str) -> ElementPath {
+    format!("edge1:{at}").parse().unwrap()
 }
 
 fn get(world: &mut World, at: &str) -> Result<Answer, Refusal> {
-    let request = Request::Get {
-        fe: "edge1".to_owned(),
-        place: place(at),
-    };
-    world.ask(request)
+    world.ask(Request::Get(of_edge1(at)))
 }
 
 fn state(world: &World) -> String {
@@ -173,7 +164,7 @@ fn what_an_fe_refuses_is_taken_back() {
         panic!("{refused:?}")
     };
     assert_eq!(why.len(), 1, "only the component that is wrong: {why:?}");
-    assert!(why[0].contains("edge1:ports.wan.rate"), "{why:?}");
+    assert!(why[0].contains("edge1:port.wan.rate"), "{why:?}");
     assert_eq!(world.stored.len(), 2, "kept, and taken back");
     assert_eq!(config(&mut world, "edge1", "age_max"), "1 s");
     let status = Block::find("status").unwrap().class;
@@ -186,10 +177,7 @@ fn what_an_fe_refuses_is_taken_back() {
     let Err(Refusal::Refused(why)) = world.ask(Request::Change(change)) else {
         panic!("it is refused")
     };
-    assert!(
-        why[0].contains("edge1:status.1.age_max"),
-        "of no port: {why:?}"
-    );
+    assert!(why[0].contains("edge1:age_max"), "of no port: {why:?}");
     world.cut(Id(1));
     world.run(Span::from_secs(1));
     assert_eq!(self::state(&world), "in sync");
@@ -238,47 +226,69 @@ fn a_transaction_over_two_fes_is_all_or_nothing() {
 #[test]
 fn components_are_got_and_set_by_names_and_by_numbers() {
     let mut world = world(&[]);
-    assert_eq!(
-        get(&mut world, "ports.wan.port"),
-        Ok(Answer::Value("wan".into()))
-    );
-    let rate = get(&mut world, "ports.wan.rate");
-    assert_eq!(rate, Ok(Answer::Value("10 Mbit".into())));
-    let Err(Refusal::NotFound(why)) = get(&mut world, "ports.wan.rat") else {
-        panic!()
-    };
-    assert!(why.contains("did you mean `rate`"), "{why}");
-    let Err(Refusal::NotFound(why)) = get(&mut world, "ports.wna.rate") else {
-        panic!()
-    };
-    assert!(why.contains("or one of lan, wan"), "{why}");
-    let Err(Refusal::NotFound(why)) = get(&mut world, "port.wan.rate") else {
-        panic!()
-    };
-    assert!(why.contains("did you mean `ports`"), "{why}");
-    let sets = |at: &str, value: &str| {
-        Request::Set(vec![(
-            "edge1".to_owned(),
-            place(at),
-            Some(value.to_owned()),
-        )])
-    };
-    world.ask(sets("ports.wan.rate", "6 Mbit")).unwrap();
-    assert_eq!(config(&mut world, "edge1", "port.wan.rate"), "6 Mbit");
-    world.ask(sets("FEObject.1.FEName", "west")).unwrap();
-    assert_eq!(get(&mut world, "1.1.3"), Ok(Answer::Value("west".into())));
+    let value = |text: &str| Ok(Answer::Value(text.into()));
+    for (at, expected) in [
+        ("port.wan.port", "wan"),
+        ("port.wan.rate", "10 Mbit"),
+        ("ports.wan.rate", "10 Mbit"), // as in the previous release
+        ("ports.2.rate", "10 Mbit"),
+        ("port.wan.discipline.kind", "red"),
+        ("queues.wan.discipline", "red"),
+        ("mode", "routed"),
+        ("status.1.mode", "routed"),
+    ] {
+        assert_eq!(get(&mut world, at), value(expected), "{at}");
+    }
+    for (at, expected) in [
+        (
+            "port.wan.rat",
+            "edge1:port.wan.rat: there is no component `rat` in ports; did you mean `rate`?",
+        ),
+        (
+            "ports.wan.rat",
+            "edge1:port.wan.rat: there is no component `rat` in ports; did you mean `rate`?",
+        ),
+        (
+            "port.wna.rate",
+            "edge1:port.wna.rate: there is no port `wna`; it must be one of lan, wan",
+        ),
+        (
+            "queues.wna",
+            "edge1:queues.wna: there is no port `wna`; it must be one of lan, wan",
+        ),
+        (
+            "FEObject.x",
+            "edge1:FEObject.x: there is no instance `x`; it must be a number",
+        ),
+        ("port", "edge1:port: name an instance, like port.wan"),
+        ("prot.wan.rate", "did you mean `port`?"),
+        ("mdoe", "did you mean `mode`?"),
+    ] {
+        let Err(Refusal::NotFound(why)) = get(&mut world, at) else {
+            panic!("{at}")
+        };
+        assert!(why.contains(expected), "{at}: {why}");
+    }
+    let change =
+        |at: &str, value: &str| Request::Change(vec![("edge1".to_owned(), vec![set(at, value)])]);
+    for (at, rate) in [
+        ("port.wan.rate", "6 Mbit"),
+        ("ports.wan.rate", "7 Mbit"),
+        ("ports.2.rate", "8 Mbit"),
+    ] {
+        world.ask(change(at, rate)).unwrap();
+        assert_eq!(config(&mut world, "edge1", "port.wan.rate"), rate, "{at}");
+    }
+    world.ask(change("FEObject.1.FEName", "west")).unwrap();
+    assert_eq!(get(&mut world, "1.1.3"), value("west"));
     world.fes.get_mut(&Id(1)).unwrap().state = Box::of(&plan());
     world.cut(Id(1));
     world.run(Span::from_secs(1));
-    assert_eq!(
-        get(&mut world, "1.1.3"),
-        Ok(Answer::Value("west".into())),
-        "it is restored"
-    );
-    let Err(Refusal::Wrong(why)) = world.ask(sets("ports.wan.carrier", "true")) else {
+    assert_eq!(get(&mut world, "1.1.3"), value("west"), "it is restored");
+    let Err(Refusal::Wrong(why)) = world.ask(change("port.wan.carrier", "true")) else {
         panic!()
     };
-    assert!(why.contains("can be read, but not set"), "{why}");
+    assert_eq!(why, "edge1:port.wan.carrier: it can be read, but not set");
 }
 
 #[test]
@@ -301,8 +311,7 @@ fn a_mistyped_port_does_not_become_a_new_one() {
 fn an_event_is_heard_again_after_a_loss() {
     let mut world = world(&[]);
     let watch = Request::Watch(CeSubscription {
-        fe: "edge1".to_owned(),
-        place: place("ports.wan.carrier_lost"),
+        path: of_edge1("port.wan.carrier_lost"),
         filter: Filter::default(),
     });
     let Ok(Answer::Watching(id)) = world.ask(watch) else {
@@ -337,8 +346,7 @@ fn an_event_is_heard_again_after_a_loss() {
 fn a_component_is_sampled_and_a_slow_reader_loses_the_oldest() {
     let mut world = world(&[]);
     let watch = Request::Watch(CeSubscription {
-        fe: "edge1".to_owned(),
-        place: place("ports.wan.rate"),
+        path: of_edge1("port.wan.rate"),
         filter: Filter {
             interval: Some(Span::from_millis(20)),
             ..Filter::default()
@@ -380,11 +388,19 @@ fn the_tables_of_the_ce_have_rows() {
     assert!(associations.rows()[0].whole("messages_sent") >= Some(3));
     assert_eq!(associations.rows()[0].text("peer"), Some("test"));
     let lfbs = world.control.lfbs();
-    let wan = lfbs
+    let paths: Vec<_> = lfbs
         .rows()
         .iter()
-        .find(|row| row.text("port") == Some("wan"));
-    assert!(wan.is_some(), "{lfbs:?}");
+        .filter_map(|row| row.text("path"))
+        .collect();
+    for path in [
+        "edge1:port.wan",
+        "edge1:port.wan.discipline",
+        "edge1:queues.wan",
+        "edge1:status.1",
+    ] {
+        assert!(paths.contains(&path), "{path}: {paths:?}");
+    }
 }
 
 #[test]
@@ -394,7 +410,7 @@ fn a_deletion_that_is_mistyped_is_refused() {
     let mut refused = |at: &str| {
         let delete = vec![Operation::Delete(path(at))];
         match world.ask(Request::Change(vec![("edge1".to_owned(), delete)])) {
-            Err(Refusal::Refused(why)) => why.join("; "),
+            Err(why) => why.to_string(),
             other => panic!("{other:?}"),
         }
     };

@@ -245,7 +245,7 @@ impl Own {
         value: Option<&Value>,
     ) -> Result<Operation, Failure> {
         if let (Source::Each(Some(QUEUES)), Some(port), "discipline") =
-            (block.source, of, &*block.schema.names(&[id]))
+            (block.source, of, &*block.schema.names(&[id]).to_string())
         {
             let kind = value.map_or(KIND_DEFAULT, |value| match value {
                 Value::Text(kind) => kind,

@@ -353,7 +353,7 @@ pub(crate) fn schema(name: &str) -> Class {
 pub(crate) fn path(name: &str, words: &str) -> (Vec<u32>, Kind) {
     let class = schema(name);
     let words: Vec<&str> = words.split('.').filter(|word| !word.is_empty()).collect();
-    let ids = class.ids(&words).unwrap();
+    let ids = class.way(&words).unwrap().ids;
     let kind = class.component(&ids).unwrap().kind.into_owned();
     (ids, kind)
 }

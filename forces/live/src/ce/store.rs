@@ -346,7 +346,7 @@ mod tests {
     }
 
     fn path(text: &str) -> ComponentPath {
-        ComponentPath::new(text.split('.'))
+        text.parse().unwrap()
     }
 
     #[test]

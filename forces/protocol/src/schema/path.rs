@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use weir_model::ComponentPath;
+
 use super::{Access, Array, Class, Component, Event, Kind, Size, member};
 use crate::wire::ResultCode;
 
@@ -77,7 +79,7 @@ impl Class {
             let unknown = |what: &str| {
                 PathError::new(format!(
                     "there is no {what} {id} in {}",
-                    self.place(&ids[..at])
+                    self.path(&ids[..at])
                 ))
             };
             let kind = match level {
@@ -114,12 +116,10 @@ impl Class {
         (self.events_base == Some(*base)).then_some((event, rows))
     }
 
-    /// A path of IDs as names, with dots between them. IDs that do not exist in the class stay numbers.
-    pub fn names(&self, ids: &[u32]) -> String {
+    /// A path of IDs as names. IDs that do not exist in the class stay numbers.
+    pub fn names(&self, ids: &[u32]) -> ComponentPath {
         if let Some((event, rows)) = self.event(ids) {
-            let rows = rows.iter().map(u32::to_string);
-            let words: Vec<_> = [event.name.clone()].into_iter().chain(rows).collect();
-            return words.join(".");
+            return ComponentPath::new([&event.name]).below(rows.iter().map(u32::to_string));
         }
         let mut level = Level::Members(&self.components);
         let mut words = Vec::with_capacity(ids.len());
@@ -135,14 +135,11 @@ impl Class {
             words.push(word);
             level = kind.map_or(Level::Single, Level::of);
         }
-        words.join(".")
+        ComponentPath::new(words)
     }
 
-    /// Formats a path for an error: the class, and the path as names.
-    fn place(&self, ids: &[u32]) -> String {
-        match ids {
-            [] => self.short_name().to_owned(),
-            ids => format!("{}.{}", self.short_name(), self.names(ids)),
-        }
+    /// The path with the name of the class first, for errors.
+    pub fn path(&self, ids: &[u32]) -> ComponentPath {
+        ComponentPath::new([self.short_name()]).below(self.names(ids).segments())
     }
 }

@@ -55,8 +55,7 @@ fn operations(text: &str) {
     };
     let operations = text.lines().take(8).filter_map(|line| {
         let set = weir_config::assignment(line).map(Operation::Set);
-        set.or_else(|_| weir_config::path(line).map(Operation::Delete))
-            .ok()
+        set.or_else(|_| line.parse().map(Operation::Delete)).ok()
     });
     let operations: Vec<Operation> = operations.collect();
     if let Ok(after) = plan.after(&operations) {

@@ -205,15 +205,14 @@ impl Operator for Idle {
 
     fn change(&self, requests: Vec<ChangeRequest>, _: Peer) -> ApplyReport {
         let read = |request: ChangeRequest| {
-            let path = weir_config::path(&request.path)?;
+            let path = request.path.parse()?;
             Ok(Operation::Set(Change::new(path, request.value.into())))
         };
         self.report(requests.into_iter().map(read).collect())
     }
 
     fn delete(&self, requests: Vec<DeleteRequest>, _: Peer) -> ApplyReport {
-        let read =
-            |request: &DeleteRequest| weir_config::path(&request.path).map(Operation::Delete);
+        let read = |request: &DeleteRequest| request.path.parse().map(Operation::Delete);
         self.report(requests.iter().map(read).collect())
     }
 

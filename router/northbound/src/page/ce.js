@@ -132,7 +132,7 @@ function draw(links) {
     const tip = svg("title"); tip.textContent = row && row.about ? `${title} ${about}: ${row.about}` : `${title} ${about}`;
     const group = svg("g", { tabindex: 0, role: "button", "aria-label": `${title} ${about}${side}`, ...(isPort(block) ? { class: "port" } : {}) },
       svg("rect", { x, y, width: W, height: H, rx: 7 }), line(title + side, 20), line(about, 36, "where"), tip);
-    const open = () => read(`${chosen}:${row ? row.class : classId}.${instance}`);
+    const open = () => read(row ? row.path : `${chosen}:${block}`);
     group.addEventListener("click", open);
     group.addEventListener("keydown", event => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); open(); } });
     picture.append(group);
@@ -147,7 +147,7 @@ async function showTopology() {
   blocks = all.filter(row => row.fe === fe);
   const id = lfb => `${lfb.LFBClassID}.${lfb.LFBInstanceID}`;
   const links = [...new Map((topology || []).map(link => [id(link.FromLFBID), id(link.ToLFBID)]).map(pair => [pair.join(" "), pair])).values()];
-  at("paths").replaceChildren(...blocks.slice(0, ROWS_MAX).map(row => el("option", { value: `${fe}:${row.class}.${row.port || row.instance}` })));
+  at("paths").replaceChildren(...blocks.slice(0, ROWS_MAX).map(row => el("option", { value: row.path })));
   const key = JSON.stringify([fe, links, blocks, at("drawing").clientWidth]);
   if (key === drawnKey) return;
   drawnKey = key;
