@@ -15,7 +15,6 @@ use std::sync::Arc;
 use etherparse::PacketBuilder;
 use weir_base::{Bytes, Instant, Rate, Span, Streams};
 use weir_discipline::Spec;
-use weir_fpf_path::Fpf;
 use weir_fpf_path::edge::copies::{COPIES_MAX, Copies};
 use weir_fpf_path::edge::filter::RawFilter;
 use weir_fpf_path::edge::implicit::Decision;
@@ -24,8 +23,9 @@ use weir_fpf_path::edge::profile::{Police, Profile, Shape};
 use weir_fpf_path::edge::rule::Rule as Encapsulate;
 use weir_fpf_path::edge::setup::{Class as FlowClass, Encapsulation, NoMatch, Setup};
 use weir_fpf_path::edge::shaper::QueueCounters;
+use weir_fpf_path::header::Vector;
 use weir_fpf_path::process::{Function, Processing};
-use weir_fpf_path::{Builder, Destination, Domain, Hop, Inner, Interface, Rule, Table};
+use weir_fpf_path::{Builder, Destination, Domain, Fpf, Hop, Inner, Interface, Rule, Table};
 use weir_packet::{Queue, Reason};
 use weir_path::egress::port::Link;
 use weir_path::egress::rewrite::mark_congestion;
@@ -38,7 +38,6 @@ use weir_path::link::offload::Offload;
 use weir_path::plane::step::Arrival;
 use weir_path::plane::{Mode, Plane};
 use weir_wire::EtherType;
-use weir_wire::fpf::Vector;
 
 const HOST: [u8; 6] = [2, 0, 0, 0, 0, 9];
 const NEXT: [u8; 6] = [2, 0, 0, 0, 0, 8];
@@ -506,7 +505,7 @@ fn a_redirected_packet_goes_to_the_control_element_whole() {
     assert_eq!(exceptions.len(), 1);
     assert_eq!(
         (exceptions[0].cause, &exceptions[0].frame),
-        (Cause::Fpf, &frame)
+        (Cause::Overlay, &frame)
     );
 }
 

@@ -31,7 +31,7 @@ pub struct Held {
     pub ingress: Option<usize>,
     /// Origin of the packet.
     pub origin: Origin,
-    /// Whether an FPF rule, not a route, sends the packet to the neighbour for which it waits.
+    /// Whether a rule of the overlay, not a route, sends the packet to the neighbour for which it waits.
     pub by_rule: bool,
 }
 

@@ -49,8 +49,7 @@ impl Plane {
             Ok(link) if tag == 0 => link,
             other => {
                 let reason = other.err().unwrap_or(Reason::UnknownVlan);
-                self.fates.discard(packet, reason);
-                return;
+                return self.discard(packet, reason);
             }
         };
         self.route_ip(ingress, packet, &link, arrival);
@@ -84,13 +83,11 @@ impl Plane {
             Err(reason) => return self.refuse_packet(ingress, packet, reason, arrival),
         };
         if let Err(reason) = self.check_source(ingress, &headers) {
-            self.fates.discard(packet, reason);
-            return;
+            return self.discard(packet, reason);
         }
         let parsed = Parsed { packet, headers };
         if let Err(reason) = self.finish_checksum(&parsed, arrival) {
-            self.fates.discard(parsed.packet, reason);
-            return;
+            return self.discard(parsed.packet, reason);
         }
         if self.exceptions.policy().router_alert
             && self.exceptions.is_alert(
@@ -141,15 +138,12 @@ impl Plane {
         }
         let frame = self.pool.frame(&packet);
         let Some(cause) = self.exceptions.cause(frame, reason, None, arrival.at) else {
-            self.fates.discard(packet, reason);
-            return;
+            return self.discard(packet, reason);
         };
         let parsed = bridge::parse(&self.pool, packet);
         match self.finish_checksum(&parsed, arrival) {
             Ok(()) => self.redirect(ingress, parsed.packet, cause, arrival.at),
-            Err(reason) => {
-                self.fates.discard(parsed.packet, reason);
-            }
+            Err(reason) => self.discard(parsed.packet, reason),
         }
     }
 
@@ -161,7 +155,7 @@ impl Plane {
             Reason::LocalDelivery => Reason::MartianDestination, // addressed to the link, but there is no link
             other => other,
         };
-        self.fates.discard(packet, reason);
+        self.discard(packet, reason);
     }
 
     /// Whether a packet's source is acceptable at its ingress port.
@@ -217,8 +211,7 @@ impl Plane {
     pub(super) fn bridge(&mut self, ingress: usize, packet: Packet, arrival: &Arrival) {
         let parsed = bridge::parse(&self.pool, packet);
         if let Err(reason) = self.finish_checksum(&parsed, arrival) {
-            self.fates.discard(parsed.packet, reason);
-            return;
+            return self.discard(parsed.packet, reason);
         }
         let Classified { packet, headers } = classify(&mut self.pool, parsed);
         let ports = self.ports.iter().enumerate();
@@ -227,9 +220,7 @@ impl Plane {
             .map(|(n, _)| n);
         match bridge::forward(bridged, ingress, arrival.vlan) {
             Ok(departure) => self.depart(packet, &headers, &departure),
-            Err(reason) => {
-                self.fates.discard(packet, reason);
-            }
+            Err(reason) => self.discard(packet, reason),
         }
     }
 
@@ -337,7 +328,7 @@ impl Plane {
             .push(now, neighbour, failed, held, &mut refused);
         for held in refused {
             let packet = held.packet.packet;
-            self.fates.discard(packet, Reason::NeighbourQueueFull);
+            self.discard(packet, Reason::NeighbourQueueFull);
         }
     }
 
@@ -365,7 +356,7 @@ impl Plane {
                 return self.depart(packet, &headers, &Departure { rewrites, exit });
             }
         };
-        self.fates.discard(packet, reason);
+        self.discard(packet, reason);
     }
 
     /// Drops packets whose next hop does not answer. Senders get no ICMP error about packets of the overlay.
@@ -375,7 +366,7 @@ impl Plane {
             let cause = Some(IcmpCause::HostUnreachable);
             if held.by_rule {
                 let packet = held.packet.packet;
-                self.fates.discard(packet, Reason::NeighbourFailed);
+                self.discard(packet, Reason::NeighbourFailed);
             } else {
                 self.drop(held, Reason::NeighbourFailed, cause, now)
             }
@@ -390,8 +381,7 @@ impl Plane {
             Exit::Interface(interface) => self.port_of(interface),
         };
         let Some(port) = port else {
-            self.fates.discard(packet, Reason::NotAPort);
-            return;
+            return self.discard(packet, Reason::NotAPort);
         };
         let port = &mut self.ports[port].port;
         match egress::carry_out(&departure.rewrites, &mut self.pool, &mut packet, headers) {
@@ -401,9 +391,7 @@ impl Plane {
                 self.fragments += fragments.len().saturating_sub(1) as u64;
                 fragments.into_iter().for_each(|f| port.offer(f));
             }
-            Err(reason) => {
-                self.fates.discard(packet, reason);
-            }
+            Err(reason) => self.discard(packet, reason),
         }
     }
 
@@ -475,7 +463,7 @@ impl Plane {
                 }
             }
         }
-        self.fates.discard(packet, reason);
+        self.discard(packet, reason);
     }
 
     /// The source address of an ICMP error. For a process of this machine it is the packet's destination, as in Linux'
