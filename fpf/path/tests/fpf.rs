@@ -984,7 +984,10 @@ fn a_profile_polices_and_a_timeout_ends() {
     assert_eq!(Fpf::encapsulations(&plane).count(), 1);
     plane.step(Instant::ZERO + Span::from_secs(3));
     assert_eq!(
-        (Fpf::encapsulations(&plane).count(), Fpf::expired(&plane)),
+        (
+            Fpf::encapsulations(&plane).count(),
+            Fpf::stats(&plane).expired
+        ),
         (0, 1)
     );
 }
@@ -1097,7 +1100,7 @@ fn the_first_packets_of_a_flow_follow_the_routes_and_the_others_its_class() {
         ("video", 3, 3)
     );
     assert_eq!(video.hits.packets, 3);
-    let stats = Fpf::class_stats(&plane);
+    let stats = Fpf::stats(&plane).classes;
     assert_eq!((stats.copied, stats.followed), (6, 7));
 }
 
@@ -1153,12 +1156,12 @@ fn a_packet_goes_on_when_its_copy_is_lost() {
     for port in 0..COPIES_MAX as u16 + 10 {
         assert!(leaves_with(&mut plane, &tcp(1 + port, b"hello"), None));
     }
-    let stats = Fpf::class_stats(&plane);
+    let stats = Fpf::stats(&plane).classes;
     assert_eq!((stats.copied, stats.lost), (COPIES_MAX as u64, 10));
     assert_eq!(decide(&mut plane, &setup, Some(0), false), COPIES_MAX);
     let flows = Fpf::classes(&plane).next().unwrap().flows;
     assert_eq!(
-        (flows, Fpf::class_stats(&plane).ended.refused),
+        (flows, Fpf::stats(&plane).classes.ended.refused),
         (100, COPIES_MAX as u64 - 100)
     );
 }

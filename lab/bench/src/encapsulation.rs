@@ -22,7 +22,7 @@ use weir_fpf_path::edge::paths::Paths;
 use weir_fpf_path::edge::rule::Rule;
 use weir_fpf_path::edge::rules::{Found, Rules};
 use weir_fpf_path::encapsulation::push_fpf;
-use weir_fpf_path::header;
+use weir_fpf_path::header::{ETHERTYPE_DEFAULT, Vector};
 use weir_packet::{FlowKey, Keys, Packet, Pool};
 use weir_path::classify::{Classified, classify};
 use weir_path::headers::Parsed;
@@ -148,7 +148,7 @@ impl Edge {
         let secret = streams.hash_key("keys");
         let mut rules = Rules::new(flows as usize, secret, Instant::ZERO);
         let paths: Result<Vec<_>, _> = (0..PATHS)
-            .map(|n| header::Vector::new(&[n, 2, 3, 4]).map(Paths::single))
+            .map(|n| Vector::new(&[n, 2, 3, 4]).map(Paths::single))
             .collect();
         let paths = paths?;
         let (mut longest, start) = (0, Clock::now());
@@ -258,12 +258,7 @@ impl Edge {
         let passed = self.rules.hit(found, packet.bytes(), self.now).is_ok();
         let hash = self.pool.keys.hash(&packet, weir_packet::KeyKind::Flow);
         if passed && let [header] = self.rules.headers(found, hash) {
-            push_fpf(
-                &mut self.pool,
-                &mut packet,
-                header::ETHERTYPE_DEFAULT,
-                header,
-            );
+            push_fpf(&mut self.pool, &mut packet, ETHERTYPE_DEFAULT, header);
         }
         packet
     }

@@ -33,6 +33,7 @@ use weir_path::plane::step::Arrival;
 use weir_wire::{EtherType, Protocol, ethernet, gre};
 
 use crate::bindings::Bindings;
+use crate::edge::implicit;
 use crate::encapsulation;
 use crate::forward::{self, Decision, NESTED_MAX};
 use crate::header::{Repr, Vector};
@@ -64,12 +65,16 @@ pub struct Stats {
     pub reassembled: u64,
     /// Interests and data at the current caches, since they started.
     pub cache: cache::Counts,
+    /// Encapsulations that ended because no packet matched them for their timeout; without implicit ones.
+    pub expired: u64,
+    /// Classes, and copies for the classifier.
+    pub classes: implicit::Stats,
 }
 
 /// A table at work: its state.
 pub(super) struct Forwarder {
     pub(super) table: Arc<Table>,
-    bindings: Bindings,
+    pub(super) bindings: Bindings,
     pub(super) stats: Stats,
     /// Nested decisions in progress.
     nested: u8,
@@ -139,15 +144,6 @@ impl Forwarder {
             reassembled: gauge(&self.processors, REASSEMBLED),
             cache,
             ..self.stats
-        }
-    }
-
-    /// The rows for a frame that arrived at a port in a VLAN, or without one (0).
-    #[inline]
-    pub(super) fn input(&self, ingress: usize, vlan: u16) -> Option<Input> {
-        match vlan {
-            0 => self.bindings.port(ingress),
-            id => self.bindings.vlan(ingress, id),
         }
     }
 

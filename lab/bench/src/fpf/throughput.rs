@@ -449,7 +449,7 @@ mod tests {
                 }
                 assert_eq!(engine.dropped(), 0, "{kind:?}, {bytes} bytes");
                 let forwarded = Fpf::stats(&engine.plane).forwarded.packets;
-                let stats = Fpf::class_stats(&engine.plane);
+                let stats = Fpf::stats(&engine.plane).classes;
                 match kind {
                     Kind::Classified(flows) => {
                         let class = Fpf::classes(&engine.plane).next().unwrap();
