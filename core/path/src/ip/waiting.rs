@@ -36,6 +36,17 @@ pub struct Held {
 }
 
 impl Held {
+    /// A packet that follows the routes.
+    #[inline]
+    pub fn new(packet: Classified, ingress: Option<usize>, origin: Origin) -> Self {
+        Self {
+            packet,
+            ingress,
+            origin,
+            by_rule: false,
+        }
+    }
+
     /// Updates the number of the ingress port after port `gone` has been removed and later ports have moved up.
     pub fn renumber(&mut self, gone: usize) {
         self.ingress = match self.ingress {

@@ -101,12 +101,8 @@ impl Plane {
             }
             return self.redirect(ingress, parsed.packet, Cause::RouterAlert, arrival.at);
         }
-        let held = Held {
-            packet: classify(&mut self.pool, parsed),
-            ingress: Some(ingress),
-            origin: self.origin_at(ingress),
-            by_rule: false,
-        };
+        let packet = classify(&mut self.pool, parsed);
+        let held = Held::new(packet, Some(ingress), self.origin_at(ingress));
         self.gather(held);
     }
 
@@ -124,12 +120,9 @@ impl Plane {
         let mut packet = packet;
         if reason == Reason::NotIp && arrival.offload.checksum.is_none() && self.overlay.is_some() {
             let parsed = bridge::parse(&self.pool, packet);
-            self.gathered.push(Held {
-                packet: classify(&mut self.pool, parsed),
-                ingress: Some(ingress),
-                origin: Origin::Transit,
-                by_rule: false,
-            });
+            let other = classify(&mut self.pool, parsed);
+            let held = Held::new(other, Some(ingress), Origin::Transit);
+            self.gathered.push(held);
             self.offer_burst();
             match self.gathered.pop() {
                 Some(held) => packet = held.packet.packet,
@@ -453,12 +446,7 @@ impl Plane {
             match origin {
                 Origin::Process => self.answer_process(ingress, error),
                 _ => {
-                    let held = Held {
-                        packet: error,
-                        ingress,
-                        origin: Origin::Router,
-                        by_rule: false,
-                    };
+                    let held = Held::new(error, ingress, Origin::Router);
                     self.send_on(held, now);
                 }
             }

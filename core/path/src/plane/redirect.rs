@@ -119,12 +119,8 @@ impl Plane {
             }
             Err(_) => unreachable!("our own frame has no tag"),
         };
-        let held = Held {
-            packet: classify(&mut self.pool, parsed),
-            ingress: None,
-            origin: Origin::ControlElement,
-            by_rule: false,
-        };
+        let packet = classify(&mut self.pool, parsed);
+        let held = Held::new(packet, None, Origin::ControlElement);
         self.send_on(held, now);
         Ok(())
     }

@@ -121,12 +121,11 @@ impl Forwarding<'_> {
                     return self.plane.discard(packet, Reason::TruncatedFrame);
                 }
                 let headers = headers::peek(self.plane.pool.frame(&packet));
-                let held = Held {
-                    packet: Classified { packet, headers },
-                    ingress: Some(entry.ingress),
-                    origin: Origin::Router,
-                    by_rule: false,
-                };
+                let held = Held::new(
+                    Classified { packet, headers },
+                    Some(entry.ingress),
+                    Origin::Router,
+                );
                 self.plane.send_on(held, entry.at);
             }
             Exit::Closed(reason) => self.plane.discard(packet, reason),
