@@ -66,9 +66,8 @@ pub enum Cause {
     },
     /// The packet carries the router alert option (RFC 2113, RFC 2711).
     RouterAlert,
-    /// A rule of flexible packet forwarding (FPF) redirects packets with this LID. The rule is the control element's
-    /// own, so no policy applies.
-    Fpf,
+    /// A rule of the overlay redirects the packet. The rule is the control element's own, so no policy applies.
+    Overlay,
 }
 
 /// The packets that go to the control element, and their rate. The default: none.
@@ -197,7 +196,7 @@ impl Policy {
             Cause::NextHop => self.next_hop,
             Cause::TooBig { .. } => self.too_big,
             Cause::RouterAlert => self.router_alert,
-            Cause::Fpf => true,
+            Cause::Overlay => true,
         }
     }
 

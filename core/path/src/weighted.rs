@@ -1,4 +1,4 @@
-//! Spreads flows over alternatives in proportion to weights: the next hops of a route, the paths of an FPF rule.
+//! Spreads flows over alternatives in proportion to weights: the next hops of a route, the paths of an overlay.
 
 /// The index of the alternative for a flow: the same for all packets with this hash. `None` if all weights are zero.
 pub fn choose(flow_hash: u64, weights: impl Iterator<Item = u32> + Clone) -> Option<usize> {

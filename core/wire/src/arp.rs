@@ -12,7 +12,9 @@ use std::net::Ipv4Addr;
 use crate::bytes::{array_at, set_u16, u16_at};
 use crate::error::permit;
 use crate::ethernet::Mac;
-use crate::{EtherType, Header, WireError};
+use crate::{EtherType, WireError};
+
+const HEADER: &str = "ARP message";
 
 /// Length of a message.
 pub const LEN: usize = 28;
@@ -31,7 +33,7 @@ codes! {
 
 view!(
     /// Field names on the bytes of an ARP message.
-    View, Header::Arp, LEN
+    View, HEADER, LEN
 );
 
 impl<T: AsRef<[u8]>> View<T> {
@@ -88,7 +90,7 @@ impl Repr {
     /// Reads a message; a message that is not for IPv4 over Ethernet is an error.
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
         let format = view.format();
-        permit(Header::Arp, "format", format, Self::FORMAT, Self::FORMAT)?;
+        permit(HEADER, "format", format, Self::FORMAT, Self::FORMAT)?;
         Ok(Self {
             operation: view.operation(),
             sender_mac: view.sender_mac(),

@@ -139,7 +139,7 @@ pub fn finish(bytes: &mut [u8], start: usize, offset: usize) -> Result<(), WireE
     Ok(())
 }
 
-/// CRC32c (Castagnoli), as SCTP and segments of FPF use it.
+/// CRC32c (Castagnoli), as SCTP uses it.
 ///
 /// Eight bytes at a time, with a table for each of them (Kounavis and Berry, "A Systematic Approach to Building High
 /// Performance Software-Based CRC Generators", 2005).

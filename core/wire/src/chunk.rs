@@ -16,9 +16,11 @@
 //!   content of a name never changes, so other content needs another name.
 //! - Length: of the content; zero in an interest.
 
+use crate::WireError;
 use crate::bytes::{set_u16, u16_at};
 use crate::error::{needs, permit};
-use crate::{Header, WireError};
+
+const HEADER: &str = "chunk header";
 
 /// Length of the header.
 pub const HEADER_LEN: usize = 20;
@@ -30,7 +32,7 @@ const NAME_AT: usize = HEADER_LEN - NAME_LEN;
 
 view!(
     /// Field names on the bytes of a chunk's header.
-    View, Header::Chunk, HEADER_LEN
+    View, HEADER, HEADER_LEN
 );
 
 /// The kind of a packet.
@@ -54,18 +56,18 @@ pub struct Repr {
 impl Repr {
     /// Reads a header, and checks that the content is complete.
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
-        let (header, bytes) = (Header::Chunk, view.bytes());
-        permit(header, "magic", bytes[0], MAGIC.into(), MAGIC.into())?;
-        permit(header, "kind", bytes[1], 0, 1)?;
+        let bytes = view.bytes();
+        permit(HEADER, "magic", bytes[0], MAGIC.into(), MAGIC.into())?;
+        permit(HEADER, "kind", bytes[1], 0, 1)?;
         let length = u16_at(bytes, 2);
         let kind = match bytes[1] {
             0 => {
-                permit(header, "length", length, 0, 0)?;
+                permit(HEADER, "length", length, 0, 0)?;
                 Kind::Interest
             }
             _ => Kind::Data(length),
         };
-        needs(header, HEADER_LEN + usize::from(length), bytes.len())?;
+        needs(HEADER, HEADER_LEN + usize::from(length), bytes.len())?;
         let mut name = [0; NAME_LEN];
         name.copy_from_slice(&bytes[NAME_AT..HEADER_LEN]);
         Ok(Self { kind, name })

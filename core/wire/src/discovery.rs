@@ -11,10 +11,12 @@
 
 use std::net::Ipv6Addr;
 
+use crate::WireError;
 use crate::bytes::array_at;
 use crate::error::permit;
 use crate::ethernet::Mac;
-use crate::{Header, WireError};
+
+const HEADER: &str = "neighbour discovery";
 
 /// ICMPv6 type of a solicitation.
 pub const SOLICITATION: u8 = 135;
@@ -58,7 +60,7 @@ pub enum Whose {
 
 view!(
     /// Field names on the bytes after the ICMPv6 header.
-    View, Header::NeighbourDiscovery, TARGET_LEN
+    View, HEADER, TARGET_LEN
 );
 
 impl<T: AsRef<[u8]>> View<T> {
@@ -85,7 +87,6 @@ pub struct Repr {
 impl Repr {
     /// Reads a message. A multicast target, or an option without length, is an error (RFC 4861, section 7.1).
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
-        const HEADER: Header = Header::NeighbourDiscovery;
         let target = view.target();
         let group = u8::from(target.is_multicast());
         permit(HEADER, "target is a group", group, 0, 0)?;

@@ -1,44 +1,5 @@
 //! Errors in headers: the header, the field, the value found, and the values permitted.
 
-use std::fmt;
-
-/// The headers of this crate, as errors name them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Header {
-    /// Ethernet II.
-    Ethernet,
-    /// 802.1Q tag.
-    Vlan,
-    /// Flexible packet forwarding.
-    Fpf,
-    /// A segment of a packet with an FPF header.
-    FpfSegment,
-    /// A named chunk of content.
-    Chunk,
-    /// ARP.
-    Arp,
-    /// IPv4.
-    Ipv4,
-    /// An IPv4 option.
-    Ipv4Option,
-    /// IPv6.
-    Ipv6,
-    /// An IPv6 extension header.
-    Ipv6Extension,
-    /// GRE.
-    Gre,
-    /// TCP.
-    Tcp,
-    /// UDP.
-    Udp,
-    /// ICMP.
-    Icmpv4,
-    /// ICMPv6.
-    Icmpv6,
-    /// Neighbour discovery.
-    NeighbourDiscovery,
-}
-
 /// Why bytes could not be read as a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
@@ -46,7 +7,7 @@ pub enum WireError {
     #[error("{header}: needs {needed} bytes, found {found}")]
     Truncated {
         /// The header.
-        header: Header,
+        header: &'static str,
         /// Bytes that it needs.
         needed: usize,
         /// Bytes in the buffer.
@@ -56,7 +17,7 @@ pub enum WireError {
     #[error("{header}: {field} is {found}, but must be from {least} to {most}")]
     NotPermitted {
         /// The header.
-        header: Header,
+        header: &'static str,
         /// The field.
         field: &'static str,
         /// The value found.
@@ -70,7 +31,7 @@ pub enum WireError {
     #[error("{header}: checksum is {found:#06x}, but must be {permitted:#06x}")]
     Checksum {
         /// The header.
-        header: Header,
+        header: &'static str,
         /// The checksum found.
         found: u16,
         /// The correct checksum.
@@ -86,32 +47,9 @@ pub enum WireError {
     },
 }
 
-impl fmt::Display for Header {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Ethernet => "Ethernet header",
-            Self::Vlan => "802.1Q tag",
-            Self::Fpf => "FPF header",
-            Self::FpfSegment => "FPF segment header",
-            Self::Chunk => "chunk header",
-            Self::Arp => "ARP message",
-            Self::Ipv4 => "IPv4 header",
-            Self::Ipv4Option => "IPv4 option",
-            Self::Ipv6 => "IPv6 header",
-            Self::Ipv6Extension => "IPv6 extension header",
-            Self::Gre => "GRE header",
-            Self::Tcp => "TCP header",
-            Self::Udp => "UDP header",
-            Self::Icmpv4 => "ICMP header",
-            Self::Icmpv6 => "ICMPv6 header",
-            Self::NeighbourDiscovery => "neighbour discovery",
-        })
-    }
-}
-
 /// Succeeds if `found` bytes are enough for the `needed` bytes of `header`.
 #[inline]
-pub(crate) fn needs(header: Header, needed: usize, found: usize) -> Result<(), WireError> {
+pub fn needs(header: &'static str, needed: usize, found: usize) -> Result<(), WireError> {
     if found >= needed {
         return Ok(());
     }
@@ -124,8 +62,8 @@ pub(crate) fn needs(header: Header, needed: usize, found: usize) -> Result<(), W
 
 /// Succeeds if `found` lies between `least` and `most`, both included.
 #[inline]
-pub(crate) fn permit(
-    header: Header,
+pub fn permit(
+    header: &'static str,
     field: &'static str,
     found: impl Into<u64>,
     least: u64,
@@ -150,12 +88,12 @@ mod tests {
 
     #[test]
     fn an_error_says_what_was_found_and_what_is_permitted() {
-        let error = permit(Header::Ipv4, "version", 6_u8, 4, 4).unwrap_err();
+        let error = permit("IPv4 header", "version", 6_u8, 4, 4).unwrap_err();
         assert_eq!(
             error.to_string(),
             "IPv4 header: version is 6, but must be from 4 to 4"
         );
-        let error = needs(Header::Udp, 8, 3).unwrap_err();
+        let error = needs("UDP header", 8, 3).unwrap_err();
         assert_eq!(error.to_string(), "UDP header: needs 8 bytes, found 3");
     }
 }

@@ -8,7 +8,9 @@
 //! ```
 
 use crate::bytes::{array_at, set_u16, u16_at};
-use crate::{EtherType, Header, WireError};
+use crate::{EtherType, WireError};
+
+const HEADER: &str = "Ethernet header";
 
 /// Length of the header.
 pub const HEADER_LEN: usize = 14;
@@ -18,7 +20,7 @@ pub type Mac = [u8; 6];
 
 view!(
     /// Field names on the bytes of an Ethernet header.
-    View, Header::Ethernet, HEADER_LEN
+    View, HEADER, HEADER_LEN
 );
 
 impl<T: AsRef<[u8]>> View<T> {
@@ -132,7 +134,7 @@ mod tests {
         assert_eq!(
             View::new_checked(&FRAME[..13]).unwrap_err(),
             WireError::Truncated {
-                header: Header::Ethernet,
+                header: HEADER,
                 needed: 14,
                 found: 13
             }

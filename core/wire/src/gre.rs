@@ -14,14 +14,16 @@
 
 use crate::bytes::{set_u16, u16_at};
 use crate::error::permit;
-use crate::{EtherType, Header, WireError};
+use crate::{EtherType, WireError};
+
+const HEADER: &str = "GRE header";
 
 /// Length of a header without options.
 pub const HEADER_LEN: usize = 4;
 
 view!(
     /// Field names on the bytes of a GRE header.
-    View, Header::Gre, HEADER_LEN
+    View, HEADER, HEADER_LEN
 );
 
 impl<T: AsRef<[u8]>> View<T> {
@@ -66,8 +68,8 @@ pub struct Repr {
 impl Repr {
     /// Reads a header. Options and other versions are errors.
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
-        permit(Header::Gre, "flags", view.flags(), 0, 0)?;
-        permit(Header::Gre, "version", view.version(), 0, 0)?;
+        permit(HEADER, "flags", view.flags(), 0, 0)?;
+        permit(HEADER, "version", view.version(), 0, 0)?;
         Ok(Self {
             ethertype: view.ethertype(),
         })

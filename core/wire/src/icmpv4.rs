@@ -8,14 +8,16 @@
 //! ```
 
 use crate::bytes::{array_at, clamped, set_u16, u16_at};
-use crate::{Header, WireError, checksum};
+use crate::{WireError, checksum};
+
+const HEADER: &str = "ICMP header";
 
 /// Length of the header.
 pub const HEADER_LEN: usize = 8;
 
 view!(
     /// Field names on the bytes of an ICMP message.
-    View, Header::Icmpv4, HEADER_LEN
+    View, HEADER, HEADER_LEN
 );
 
 impl<T: AsRef<[u8]>> View<T> {

@@ -12,14 +12,16 @@ use std::net::Ipv6Addr;
 
 use crate::bytes::{array_at, clamped, set_u16, u16_at};
 use crate::checksum::Sum;
-use crate::{Header, Protocol, WireError};
+use crate::{Protocol, WireError};
+
+const HEADER: &str = "ICMPv6 header";
 
 /// Length of the header.
 pub const HEADER_LEN: usize = 8;
 
 view!(
     /// Field names on the bytes of an ICMPv6 message.
-    View, Header::Icmpv6, HEADER_LEN
+    View, HEADER, HEADER_LEN
 );
 
 impl<T: AsRef<[u8]>> View<T> {

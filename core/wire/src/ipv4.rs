@@ -16,7 +16,10 @@ use std::num::NonZeroU8;
 
 use crate::bytes::{array_at, clamped, set_u16, u16_at};
 use crate::error::{needs, permit};
-use crate::{FragmentOffset, Header, Protocol, WireError, checksum};
+use crate::{FragmentOffset, Protocol, WireError, checksum};
+
+const HEADER: &str = "IPv4 header";
+const OPTIONS: &str = "IPv4 option";
 
 /// Length of the header without options.
 pub const HEADER_LEN_MIN: usize = 20;
@@ -25,7 +28,7 @@ pub const HEADER_LEN_MAX: usize = 60;
 
 view!(
     /// Field names on the bytes of an IPv4 packet.
-    View, Header::Ipv4, HEADER_LEN_MIN
+    View, HEADER, HEADER_LEN_MIN
 );
 
 impl<T: AsRef<[u8]>> View<T> {
@@ -211,7 +214,7 @@ impl Options {
     pub fn new(options: &[u8]) -> Result<Self, WireError> {
         let mut padded = Self::NONE;
         let found = options.len() as u64;
-        permit(Header::Ipv4Option, "length of all options", found, 0, 40)?;
+        permit(OPTIONS, "length of all options", found, 0, 40)?;
         padded.bytes[..options.len()].copy_from_slice(options);
         padded.len = options.len().next_multiple_of(4) as u8;
         Ok(padded)
@@ -278,7 +281,7 @@ pub fn walk_options(options: &[u8]) -> impl Iterator<Item = Result<Ipv4Option<'_
                 rest = &[];
                 let most = left as u64;
                 return Some(Err(WireError::NotPermitted {
-                    header: Header::Ipv4Option,
+                    header: OPTIONS,
                     field: "length",
                     found: found.into(),
                     least: 2,
@@ -346,7 +349,7 @@ impl Repr {
     pub fn with_body(self, options: Options, payload_len: usize) -> Result<Self, WireError> {
         let header_len = HEADER_LEN_MIN + usize::from(options.len);
         let total = (header_len + payload_len) as u64;
-        permit(Header::Ipv4, "total length", total, 0, u16::MAX.into())?;
+        permit(HEADER, "total length", total, 0, u16::MAX.into())?;
         Ok(Self {
             options,
             payload_len: payload_len as u16, // fits: the total does
@@ -357,26 +360,26 @@ impl Repr {
     /// Reads a header, its lengths and its checksum.
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
         let bytes = view.bytes();
-        permit(Header::Ipv4, "version", view.version(), 4, 4)?;
+        permit(HEADER, "version", view.version(), 4, 4)?;
         let header_len = view.header_len();
-        permit(Header::Ipv4, "header length", header_len as u64, 20, 60)?;
-        needs(Header::Ipv4, header_len, bytes.len())?;
+        permit(HEADER, "header length", header_len as u64, 20, 60)?;
+        needs(HEADER, header_len, bytes.len())?;
         let (least, most) = (header_len as u64, bytes.len() as u64);
-        permit(Header::Ipv4, "total length", view.total_len(), least, most)?;
-        permit(Header::Ipv4, "reserved flag", bytes[6] >> 7, 0, 0)?;
+        permit(HEADER, "total length", view.total_len(), least, most)?;
+        permit(HEADER, "reserved flag", bytes[6] >> 7, 0, 0)?;
         if !checksum::is_right(&bytes[..header_len]) {
             let stored = view.checksum();
             let without = checksum::Sum::default()
                 .bytes(&bytes[..10])
                 .bytes(&bytes[12..header_len]);
             return Err(WireError::Checksum {
-                header: Header::Ipv4,
+                header: HEADER,
                 found: stored,
                 permitted: without.checksum(),
             });
         }
         let ttl = NonZeroU8::new(view.ttl()).ok_or(WireError::NotPermitted {
-            header: Header::Ipv4,
+            header: HEADER,
             field: "TTL",
             found: 0,
             least: 1,
@@ -505,7 +508,7 @@ mod tests {
         assert_eq!(
             error_of(|p| p[3] = 20),
             WireError::NotPermitted {
-                header: Header::Ipv4,
+                header: HEADER,
                 field: "total length",
                 found: 20,
                 least: 24,

@@ -15,7 +15,9 @@ use std::net::Ipv6Addr;
 
 use crate::bytes::{array_at, clamped, set_u16, set_u32, u16_at, u32_at};
 use crate::error::permit;
-use crate::{Header, Protocol, WireError};
+use crate::{Protocol, WireError};
+
+const HEADER: &str = "IPv6 header";
 
 /// Length of the header.
 pub const HEADER_LEN: usize = 40;
@@ -25,7 +27,7 @@ pub const FLOW_LABEL_MAX: u32 = 0x000f_ffff;
 
 view!(
     /// Field names on the bytes of an IPv6 packet.
-    View, Header::Ipv6, HEADER_LEN
+    View, HEADER, HEADER_LEN
 );
 
 impl<T: AsRef<[u8]>> View<T> {
@@ -138,7 +140,7 @@ pub struct FlowLabel(u32);
 impl FlowLabel {
     /// A label; an error above [`FLOW_LABEL_MAX`].
     pub fn new(label: u32) -> Result<Self, WireError> {
-        permit(Header::Ipv6, "flow label", label, 0, FLOW_LABEL_MAX.into())?;
+        permit(HEADER, "flow label", label, 0, FLOW_LABEL_MAX.into())?;
         Ok(Self(label))
     }
 
@@ -171,11 +173,11 @@ impl Repr {
     /// Reads a header and its length. Jumbograms (RFC 2675) are refused: they are recognised by a payload
     /// length of zero before hop-by-hop options.
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
-        permit(Header::Ipv6, "version", view.version(), 6, 6)?;
+        permit(HEADER, "version", view.version(), 6, 6)?;
         let room = (view.bytes().len() - HEADER_LEN) as u64;
         let least = u64::from(view.next_header() == Protocol::HOP_BY_HOP);
         let payload_len = view.payload_len();
-        permit(Header::Ipv6, "payload length", payload_len, least, room)?;
+        permit(HEADER, "payload length", payload_len, least, room)?;
         Ok(Self {
             traffic_class: view.traffic_class(),
             flow_label: FlowLabel(view.flow_label()),

@@ -15,7 +15,9 @@
 //! headers that the walk did not reach.
 
 use crate::bytes::{set_u16, set_u32, u16_at, u32_at};
-use crate::{FragmentOffset, Header, Protocol, WireError};
+use crate::{FragmentOffset, Protocol, WireError};
+
+const HEADER: &str = "IPv6 extension header";
 
 /// Maximum extension headers that a walk passes: their number is the sender's choice, not ours.
 pub const HEADERS_MAX: usize = 8;
@@ -26,7 +28,7 @@ pub const FRAGMENT_LEN: usize = 8;
 view!(
     /// Field names on any extension header: the two bytes that all of them share, and the routing
     /// header's next two. The fixed part is eight bytes for all of them.
-    View, Header::Ipv6Extension, 8
+    View, HEADER, 8
 );
 
 impl<T: AsRef<[u8]>> View<T> {
@@ -74,7 +76,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
 
 view!(
     /// Field names on a fragment header.
-    FragmentView, Header::Ipv6Extension, FRAGMENT_LEN
+    FragmentView, HEADER, FRAGMENT_LEN
 );
 
 impl<T: AsRef<[u8]>> FragmentView<T> {

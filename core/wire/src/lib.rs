@@ -5,8 +5,6 @@
 //! |---|---|---|
 //! | [`ethernet`] | Ethernet II | IEEE 802.3, clause 3 |
 //! | [`vlan`] | 802.1Q tag | IEEE 802.1Q, clause 9 |
-//! | [`fpf`] | flexible packet forwarding | Beben et al., section III |
-//! | [`fpf_segment`] | segments of packets with an FPF header | ours |
 //! | [`chunk`] | named chunks of content | ours |
 //! | [`arp`] | ARP for IPv4 over Ethernet | RFC 826 |
 //! | [`ipv4`] | IPv4 and the walk over its options | RFC 791, RFC 3168 |
@@ -50,7 +48,7 @@
 
 #[macro_use]
 mod macros;
-mod bytes;
+pub mod bytes;
 
 pub mod arp;
 pub mod checksum;
@@ -58,8 +56,6 @@ pub mod chunk;
 pub mod discovery;
 pub mod error;
 pub mod ethernet;
-pub mod fpf;
-pub mod fpf_segment;
 pub mod gre;
 pub mod icmpv4;
 pub mod icmpv6;
@@ -71,5 +67,5 @@ pub mod tcp;
 pub mod udp;
 pub mod vlan;
 
-pub use error::{Header, WireError};
+pub use error::WireError;
 pub use number::{EtherType, FragmentOffset, Protocol};

@@ -1,6 +1,7 @@
 //! The two patterns that every file repeats.
 
 /// The part of a view that is the same for every header: the buffer and the two constructors.
+#[macro_export]
 macro_rules! view {
     ($(#[$doc:meta])* $name:ident, $header:expr, $len:expr) => {
         $(#[$doc])*

@@ -14,7 +14,9 @@ use std::net::IpAddr;
 use crate::bytes::{clamped, set_u16, set_u32, u16_at, u32_at};
 use crate::checksum::Sum;
 use crate::error::{needs, permit};
-use crate::{Header, Protocol, WireError};
+use crate::{Protocol, WireError};
+
+const HEADER: &str = "TCP header";
 
 /// Length of the header without options.
 pub const HEADER_LEN_MIN: usize = 20;
@@ -78,7 +80,7 @@ impl Flags {
 
 view!(
     /// Field names on the bytes of a TCP segment.
-    View, Header::Tcp, HEADER_LEN_MIN
+    View, HEADER, HEADER_LEN_MIN
 );
 
 impl<T: AsRef<[u8]>> View<T> {
@@ -226,7 +228,7 @@ impl Options {
     pub fn new(options: &[u8]) -> Result<Self, WireError> {
         let mut padded = Self::NONE;
         let found = options.len() as u64;
-        permit(Header::Tcp, "length of all options", found, 0, 40)?;
+        permit(HEADER, "length of all options", found, 0, 40)?;
         padded.bytes[..options.len()].copy_from_slice(options);
         padded.len = options.len().next_multiple_of(4) as u8;
         Ok(padded)
@@ -263,8 +265,8 @@ impl Repr {
     /// Reads a header and its length; the checksum needs the addresses and is not validated.
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
         let header_len = view.header_len();
-        permit(Header::Tcp, "data offset", header_len as u64, 20, 60)?;
-        needs(Header::Tcp, header_len, view.bytes().len())?;
+        permit(HEADER, "data offset", header_len as u64, 20, 60)?;
+        needs(HEADER, header_len, view.bytes().len())?;
         Ok(Self {
             source_port: view.source_port(),
             destination_port: view.destination_port(),

@@ -12,7 +12,9 @@ use std::net::IpAddr;
 use crate::bytes::{clamped, set_u16, u16_at};
 use crate::checksum::{Sum, nonzero};
 use crate::error::permit;
-use crate::{Header, Protocol, WireError};
+use crate::{Protocol, WireError};
+
+const HEADER: &str = "UDP header";
 
 /// Length of the header.
 pub const HEADER_LEN: usize = 8;
@@ -21,7 +23,7 @@ pub const CHECKSUM_AT: usize = 6;
 
 view!(
     /// Field names on the bytes of a UDP datagram.
-    View, Header::Udp, HEADER_LEN
+    View, HEADER, HEADER_LEN
 );
 
 impl<T: AsRef<[u8]>> View<T> {
@@ -100,7 +102,7 @@ impl Repr {
         payload_len: usize,
     ) -> Result<Self, WireError> {
         let length = (payload_len + HEADER_LEN) as u64;
-        permit(Header::Udp, "length", length, 8, u16::MAX.into())?;
+        permit(HEADER, "length", length, 8, u16::MAX.into())?;
         Ok(Self {
             source_port,
             destination_port,
@@ -111,7 +113,7 @@ impl Repr {
     /// Reads a header and its length; the checksum needs the addresses and is not validated.
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
         let room = view.bytes().len() as u64;
-        permit(Header::Udp, "length", view.length(), 8, room)?;
+        permit(HEADER, "length", view.length(), 8, room)?;
         Ok(Self {
             source_port: view.source_port(),
             destination_port: view.destination_port(),

@@ -10,7 +10,9 @@
 
 use crate::bytes::{set_u16, u16_at};
 use crate::error::permit;
-use crate::{EtherType, Header, WireError};
+use crate::{EtherType, WireError};
+
+const HEADER: &str = "802.1Q tag";
 
 /// Length of the tag after the Ethernet type that announces it.
 pub const TAG_LEN: usize = 4;
@@ -20,7 +22,7 @@ pub const ID_MAX: u16 = 4094;
 
 view!(
     /// Field names on the bytes of an 802.1Q tag.
-    View, Header::Vlan, TAG_LEN
+    View, HEADER, TAG_LEN
 );
 
 impl<T: AsRef<[u8]>> View<T> {
@@ -80,8 +82,8 @@ impl Repr {
         id: u16,
         ethertype: EtherType,
     ) -> Result<Self, WireError> {
-        permit(Header::Vlan, "priority", priority, 0, 7)?;
-        permit(Header::Vlan, "VLAN identifier", id, 0, ID_MAX.into())?;
+        permit(HEADER, "priority", priority, 0, 7)?;
+        permit(HEADER, "VLAN identifier", id, 0, ID_MAX.into())?;
         let tci = u16::from(priority) << 13 | u16::from(drop_eligible) << 12 | id;
         Ok(Self { tci, ethertype })
     }

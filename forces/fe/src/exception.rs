@@ -129,7 +129,7 @@ fn exception_id(exception: &Exception) -> ExceptionId {
         Cause::TooBig { .. } => ExceptionId::FragRequired,
         Cause::RouterAlert if is_v6() => ExceptionId::Ipv6NextHeaderHbh,
         Cause::RouterAlert => ExceptionId::RouterAlertOptions,
-        Cause::Fpf => ExceptionId::FpfRule,
+        Cause::Overlay => ExceptionId::FpfRule,
     }
 }
 
@@ -202,7 +202,7 @@ mod tests {
             (Cause::NextHop, [13; 2]),
             (Cause::TooBig { mtu: 1400 }, [14; 2]),
             (Cause::RouterAlert, [6, 8]),
-            (Cause::Fpf, [0x8000_0004; 2]),
+            (Cause::Overlay, [0x8000_0004; 2]),
         ] {
             assert_eq!([id(cause, 0x0800), id(cause, 0x86dd)], expected);
         }

@@ -1,8 +1,8 @@
 use super::*;
 use weir_base::setting::Scalar;
 use weir_config::Document;
+use weir_fpf_path::header::Vector;
 use weir_fpf_path::process::Function;
-use weir_wire::fpf::Vector;
 
 /// Figure 1 of the paper: IP would route from C via D to A.
 const FIGURE_1: &str = r#"

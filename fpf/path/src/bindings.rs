@@ -168,9 +168,16 @@ impl Bindings {
         *self.ports.get(port)?
     }
 
-    /// The rows for frames that arrive at a port in a VLAN; `None` if the table names neither.
-    pub fn vlan(&self, port: usize, id: u16) -> Option<Input> {
-        let found = self.vlans.iter().find(|(p, v, _)| (*p, *v) == (port, id))?;
+    /// The rows for frames that arrive at a port in a VLAN, or without one (0); `None` if the table does not name it.
+    #[inline]
+    pub fn input(&self, port: usize, vlan: u16) -> Option<Input> {
+        if vlan == 0 {
+            return *self.ports.get(port)?;
+        }
+        let found = self
+            .vlans
+            .iter()
+            .find(|(p, v, _)| (*p, *v) == (port, vlan))?;
         Some(found.2)
     }
 
@@ -322,10 +329,10 @@ mod tests {
         };
 
         let bindings = bound(&[port("lan", true, true), port("wan", true, true)]);
-        assert_eq!(bindings.port(0), None);
-        assert_eq!(bindings.port(1), Some(table.input(wan)));
-        assert_eq!(bindings.vlan(1, 7), Some(table.input(vlan)));
-        assert_eq!((bindings.vlan(0, 7), bindings.vlan(1, 8)), (None, None));
+        assert_eq!(bindings.input(0, 0), None);
+        assert_eq!(bindings.input(1, 0), Some(table.input(wan)));
+        assert_eq!(bindings.input(1, 7), Some(table.input(vlan)));
+        assert_eq!((bindings.input(0, 7), bindings.input(1, 8)), (None, None));
         let entered = |port| bindings.tunnel(near, far, port);
         assert_eq!(entered(Some(1)), Some(Ok(table.input(tunnel))));
         for other in [Some(0), Some(2), None] {

@@ -1,7 +1,8 @@
 //! A domain: the FEs that agree on the Ethernet type and on the size of a LID.
 
 use weir_wire::EtherType;
-use weir_wire::fpf::ETHERTYPE_DEFAULT;
+
+use crate::header::ETHERTYPE_DEFAULT;
 
 /// The Ethernet type and the size of a LID, the same throughout a domain (section III: "constant size").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,30 +11,27 @@
 use std::net::IpAddr;
 
 use weir_packet::{Packet, Pool};
-use weir_wire::{EtherType, Protocol, ethernet, fpf, gre, ipv4, ipv6};
+use weir_wire::{EtherType, Protocol, ethernet, gre, ipv4, ipv6};
+
+use crate::header::{Repr, View};
 
 /// Hop limit of a tunnel's packets.
 const TUNNEL_HOPS: u8 = 64;
 
 /// Puts an FPF header before the payload of a frame. Returns whether there was room.
 #[inline]
-pub fn push_fpf(
-    pool: &mut Pool,
-    packet: &mut Packet,
-    ethertype: EtherType,
-    header: &fpf::Repr,
-) -> bool {
+pub fn push_fpf(pool: &mut Pool, packet: &mut Packet, ethertype: EtherType, header: &Repr) -> bool {
     replace_fpf(pool, packet, 0, header) && set_ethertype(pool, packet, ethertype)
 }
 
 /// Replaces the FPF header of a frame, which has `len` bytes. Returns whether there was room.
 #[inline]
-pub fn replace_fpf(pool: &mut Pool, packet: &mut Packet, len: usize, header: &fpf::Repr) -> bool {
+pub fn replace_fpf(pool: &mut Pool, packet: &mut Packet, len: usize, header: &Repr) -> bool {
     if !splice(pool, packet, len, header.encoded_len()) {
         return false;
     }
     let bytes = &mut pool.frame_mut(packet)[ethernet::HEADER_LEN..];
-    header.emit(&mut fpf::View::new_unchecked(bytes));
+    header.emit(&mut View::new_unchecked(bytes));
     true
 }
 
@@ -169,14 +166,14 @@ fn move_link(buffer: &mut [u8], from: usize, to: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::header::Vector;
     use etherparse::SlicedPacket;
     use proptest::collection::vec;
     use proptest::prelude::*;
     use weir_base::Instant;
     use weir_path::headers;
-    use weir_wire::fpf::{Repr, Vector};
 
-    const FPF: EtherType = fpf::ETHERTYPE_DEFAULT;
+    const FPF: EtherType = crate::header::ETHERTYPE_DEFAULT;
 
     fn link(ethertype: EtherType) -> Vec<u8> {
         let [a, b] = u16::from(ethertype).to_be_bytes();
@@ -238,7 +235,7 @@ mod tests {
             let mut packet = pool.receive(&plain, Instant::ZERO).unwrap();
             let with = |header: &Repr| {
                 let mut bytes = vec![0; header.encoded_len()];
-                header.emit(&mut fpf::View::new_unchecked(&mut bytes[..]));
+                header.emit(&mut View::new_unchecked(&mut bytes[..]));
                 [&link(FPF)[..], &bytes, &payload].concat()
             };
             let fits = |frame: &[u8]| frame.len() <= weir_packet::packet::HEADROOM + ROOM;

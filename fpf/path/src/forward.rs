@@ -13,9 +13,9 @@
 use std::sync::Arc;
 
 use weir_packet::Reason;
-use weir_wire::fpf::{FIXED_LEN, Repr, Vector, View};
 
 use crate::domain::{Domain, LidSize};
+use crate::header::{FIXED_LEN, Repr, Vector, View};
 use crate::process::Processing;
 use crate::rule::{Hop, Inner, Rule};
 use crate::table::{Input, Table};

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Source: Beben et al., "A Scalable and Flexible Packet Forwarding Method for Future Internet Networks", section
-//! III and table I. The header is in [`weir_wire::fpf`].
+//! III and table I. The header is in [`crate::header`].
 //!
 //! An ingress edge puts a vector of LIDs (local identifiers) before a packet. Each domain on the path uses the LID at
 //! Index, and only the last forwarding element (FE) of a domain advances Index. So a LID has a meaning in its own
@@ -70,6 +70,7 @@ pub mod edge;
 pub mod encapsulation;
 pub mod forward;
 pub mod forwarder;
+pub mod header;
 pub mod ingress;
 pub mod interface;
 pub mod overlay;
@@ -77,6 +78,7 @@ pub mod payload;
 pub mod process;
 pub mod relay;
 pub mod rule;
+pub mod segment_header;
 pub mod table;
 mod table_error;
 mod table_row;

@@ -14,7 +14,7 @@ use weir_wire::EtherType;
 
 use crate::edge::classes::ActiveClass;
 use crate::edge::copies::Copies;
-use crate::edge::implicit::{self, Decision, Implicit};
+use crate::edge::implicit::{Decision, Implicit};
 use crate::edge::setup::Setup;
 use crate::forwarder::{Forwarder, Stats};
 use crate::ingress::{ActiveEncapsulation, Edge, Entering};
@@ -58,12 +58,23 @@ impl Fpf {
         })
     }
 
-    /// The counters of FPF; zero without a table.
+    /// The counters of FPF; zero without a table and an edge.
     pub fn stats(plane: &Plane) -> Stats {
-        let forwarder = plane
-            .overlay::<Self>()
-            .and_then(|fpf| fpf.forwarder.as_ref());
-        forwarder.map(Forwarder::stats).unwrap_or_default()
+        let fpf = plane.overlay::<Self>();
+        let forwarder = fpf.and_then(|fpf| fpf.forwarder.as_ref());
+        let stats = forwarder.map(Forwarder::stats).unwrap_or_default();
+        match Self::edge(plane) {
+            Some(edge) => Stats {
+                expired: edge.expired,
+                classes: edge
+                    .implicit
+                    .as_ref()
+                    .map(|all| all.stats())
+                    .unwrap_or_default(),
+                ..stats
+            },
+            None => stats,
+        }
     }
 
     /// The active encapsulations, lowest row first.
@@ -71,21 +82,10 @@ impl Fpf {
         Self::edge(plane).into_iter().flat_map(Edge::encapsulations)
     }
 
-    /// Encapsulations that have ended because no packet matched them for their timeout; without implicit ones.
-    pub fn expired(plane: &Plane) -> u64 {
-        Self::edge(plane).map_or(0, |edge| edge.expired)
-    }
-
     /// The active classes, in the order of their priority.
     pub fn classes(plane: &Plane) -> impl Iterator<Item = ActiveClass> {
         let implicit = Self::edge(plane).and_then(|edge| edge.implicit.as_ref());
         implicit.into_iter().flat_map(|all| all.classes())
-    }
-
-    /// The counters of classes and copies; zero without classes.
-    pub fn class_stats(plane: &Plane) -> implicit::Stats {
-        let implicit = Self::edge(plane).and_then(|edge| edge.implicit.as_ref());
-        implicit.map(|all| all.stats()).unwrap_or_default()
     }
 
     /// Takes the copies for the classifier, which follows `followed` flows now, and continues with `empty`. Without
@@ -133,6 +133,10 @@ impl Fpf {
 }
 
 impl Overlay for Fpf {
+    fn is_needed(&self) -> bool {
+        self.forwarder.is_some() || self.edge.is_some()
+    }
+
     fn ethertype(&self) -> Option<EtherType> {
         Some(self.forwarder.as_ref()?.table.domain().ethertype())
     }
@@ -152,7 +156,7 @@ impl Overlay for Fpf {
         arrival: &Arrival,
     ) -> Option<Packet> {
         let fpf = self.forwarder.as_mut();
-        match fpf.and_then(|fpf| Some((fpf.input(ingress, vlan)?, fpf))) {
+        match fpf.and_then(|fpf| Some((fpf.bindings.input(ingress, vlan)?, fpf))) {
             Some((input, fpf)) => {
                 fpf.on(plane).receive(ingress, input, packet, arrival);
                 None

@@ -1,12 +1,14 @@
 //! The headers of the packet behind an FPF header.
 
 use weir_path::headers::{Headers, not_ip, peek_v4, peek_v6};
-use weir_wire::{fpf, fpf_segment};
+
+use crate::header;
+use crate::segment_header;
 
 /// The headers of the payload of the FPF header at `at`.
 pub fn peek_behind(frame: &[u8], at: usize) -> Headers {
     let bytes = frame.get(at..).unwrap_or(&[]);
-    let len = fpf::View::new_checked(bytes).map_or(0, |view| view.header_len());
+    let len = header::View::new_checked(bytes).map_or(0, |view| view.header_len());
     peek_by_version(frame, at + len)
 }
 
@@ -26,11 +28,11 @@ pub fn peek_by_version(frame: &[u8], l3: usize) -> Headers {
 /// The headers of a whole IP packet after a segment header.
 #[cold]
 fn peek_uncut(frame: &[u8], l3: usize) -> Option<Headers> {
-    let view = fpf_segment::View::new_checked(frame.get(l3..)?).ok()?;
-    let fpf_segment::Repr::Whole(len) = fpf_segment::Repr::parse(&view).ok()? else {
+    let view = segment_header::View::new_checked(frame.get(l3..)?).ok()?;
+    let segment_header::Repr::Whole(len) = segment_header::Repr::parse(&view).ok()? else {
         return None;
     };
-    let l3 = l3 + fpf_segment::WHOLE_LEN;
+    let l3 = l3 + segment_header::WHOLE_LEN;
     let packet = frame.get(l3..l3 + usize::from(len))?;
     match packet.first()? >> 4 {
         4 => peek_v4(packet, l3),

@@ -15,10 +15,10 @@
 use weir_packet::{Packet, Pool, Reason};
 use weir_path::link::tag;
 use weir_wire::ethernet;
-use weir_wire::fpf::FIXED_LEN;
 
 use crate::bindings::{Adjacency, Bindings};
 use crate::forward::advance;
+use crate::header::FIXED_LEN;
 use crate::table::{Input, Table};
 
 /// Rewrites a frame whose FPF header follows the Ethernet header, if it just goes to a neighbour: Index and addresses.

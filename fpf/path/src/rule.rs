@@ -6,8 +6,8 @@ use std::sync::Arc;
 use weir_packet::Queue;
 use weir_wire::EtherType;
 use weir_wire::ethernet::Mac;
-use weir_wire::fpf::Vector;
 
+use crate::header::Vector;
 use crate::interface::InterfaceId;
 use crate::process::Processing;
 

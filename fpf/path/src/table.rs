@@ -470,11 +470,11 @@ impl Input {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::header::Vector;
     use proptest::collection::vec;
     use proptest::prelude::*;
     use weir_packet::Queue;
     use weir_wire::EtherType;
-    use weir_wire::fpf::Vector;
 
     fn vector(lids: &[u8]) -> Vector {
         Vector::new(lids).unwrap()

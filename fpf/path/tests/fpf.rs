@@ -15,7 +15,6 @@ use std::sync::Arc;
 use etherparse::PacketBuilder;
 use weir_base::{Bytes, Instant, Rate, Span, Streams};
 use weir_discipline::Spec;
-use weir_fpf_path::Fpf;
 use weir_fpf_path::edge::copies::{COPIES_MAX, Copies};
 use weir_fpf_path::edge::filter::RawFilter;
 use weir_fpf_path::edge::implicit::Decision;
@@ -24,8 +23,9 @@ use weir_fpf_path::edge::profile::{Police, Profile, Shape};
 use weir_fpf_path::edge::rule::Rule as Encapsulate;
 use weir_fpf_path::edge::setup::{Class as FlowClass, Encapsulation, NoMatch, Setup};
 use weir_fpf_path::edge::shaper::QueueCounters;
+use weir_fpf_path::header::Vector;
 use weir_fpf_path::process::{Function, Processing};
-use weir_fpf_path::{Builder, Destination, Domain, Hop, Inner, Interface, Rule, Table};
+use weir_fpf_path::{Builder, Destination, Domain, Fpf, Hop, Inner, Interface, Rule, Table};
 use weir_packet::{Queue, Reason};
 use weir_path::egress::port::Link;
 use weir_path::egress::rewrite::mark_congestion;
@@ -38,7 +38,6 @@ use weir_path::link::offload::Offload;
 use weir_path::plane::step::Arrival;
 use weir_path::plane::{Mode, Plane};
 use weir_wire::EtherType;
-use weir_wire::fpf::Vector;
 
 const HOST: [u8; 6] = [2, 0, 0, 0, 0, 9];
 const NEXT: [u8; 6] = [2, 0, 0, 0, 0, 8];
@@ -506,7 +505,7 @@ fn a_redirected_packet_goes_to_the_control_element_whole() {
     assert_eq!(exceptions.len(), 1);
     assert_eq!(
         (exceptions[0].cause, &exceptions[0].frame),
-        (Cause::Fpf, &frame)
+        (Cause::Overlay, &frame)
     );
 }
 
@@ -985,7 +984,10 @@ fn a_profile_polices_and_a_timeout_ends() {
     assert_eq!(Fpf::encapsulations(&plane).count(), 1);
     plane.step(Instant::ZERO + Span::from_secs(3));
     assert_eq!(
-        (Fpf::encapsulations(&plane).count(), Fpf::expired(&plane)),
+        (
+            Fpf::encapsulations(&plane).count(),
+            Fpf::stats(&plane).expired
+        ),
         (0, 1)
     );
 }
@@ -1098,7 +1100,7 @@ fn the_first_packets_of_a_flow_follow_the_routes_and_the_others_its_class() {
         ("video", 3, 3)
     );
     assert_eq!(video.hits.packets, 3);
-    let stats = Fpf::class_stats(&plane);
+    let stats = Fpf::stats(&plane).classes;
     assert_eq!((stats.copied, stats.followed), (6, 7));
 }
 
@@ -1154,12 +1156,12 @@ fn a_packet_goes_on_when_its_copy_is_lost() {
     for port in 0..COPIES_MAX as u16 + 10 {
         assert!(leaves_with(&mut plane, &tcp(1 + port, b"hello"), None));
     }
-    let stats = Fpf::class_stats(&plane);
+    let stats = Fpf::stats(&plane).classes;
     assert_eq!((stats.copied, stats.lost), (COPIES_MAX as u64, 10));
     assert_eq!(decide(&mut plane, &setup, Some(0), false), COPIES_MAX);
     let flows = Fpf::classes(&plane).next().unwrap().flows;
     assert_eq!(
-        (flows, Fpf::class_stats(&plane).ended.refused),
+        (flows, Fpf::stats(&plane).classes.ended.refused),
         (100, COPIES_MAX as u64 - 100)
     );
 }

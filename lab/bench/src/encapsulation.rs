@@ -22,12 +22,13 @@ use weir_fpf_path::edge::paths::Paths;
 use weir_fpf_path::edge::rule::Rule;
 use weir_fpf_path::edge::rules::{Found, Rules};
 use weir_fpf_path::encapsulation::push_fpf;
+use weir_fpf_path::header::{ETHERTYPE_DEFAULT, Vector};
 use weir_packet::{FlowKey, Keys, Packet, Pool};
 use weir_path::classify::{Classified, classify};
 use weir_path::headers::Parsed;
 use weir_path::ip::parse::parse;
 use weir_path::link;
-use weir_wire::{EtherType, Protocol, WireError, ethernet, fpf, ipv6, udp};
+use weir_wire::{EtherType, Protocol, WireError, ethernet, ipv6, udp};
 
 /// Flows, each with a rule.
 const FLOWS: [u32; 5] = [1_000, 4_000, 16_000, 64_000, 1_000_000];
@@ -147,7 +148,7 @@ impl Edge {
         let secret = streams.hash_key("keys");
         let mut rules = Rules::new(flows as usize, secret, Instant::ZERO);
         let paths: Result<Vec<_>, _> = (0..PATHS)
-            .map(|n| fpf::Vector::new(&[n, 2, 3, 4]).map(Paths::single))
+            .map(|n| Vector::new(&[n, 2, 3, 4]).map(Paths::single))
             .collect();
         let paths = paths?;
         let (mut longest, start) = (0, Clock::now());
@@ -257,7 +258,7 @@ impl Edge {
         let passed = self.rules.hit(found, packet.bytes(), self.now).is_ok();
         let hash = self.pool.keys.hash(&packet, weir_packet::KeyKind::Flow);
         if passed && let [header] = self.rules.headers(found, hash) {
-            push_fpf(&mut self.pool, &mut packet, fpf::ETHERTYPE_DEFAULT, header);
+            push_fpf(&mut self.pool, &mut packet, ETHERTYPE_DEFAULT, header);
         }
         packet
     }

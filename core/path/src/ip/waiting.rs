@@ -31,11 +31,22 @@ pub struct Held {
     pub ingress: Option<usize>,
     /// Origin of the packet.
     pub origin: Origin,
-    /// Whether an FPF rule, not a route, sends the packet to the neighbour for which it waits.
+    /// Whether a rule of the overlay, not a route, sends the packet to the neighbour for which it waits.
     pub by_rule: bool,
 }
 
 impl Held {
+    /// A packet that follows the routes.
+    #[inline]
+    pub fn new(packet: Classified, ingress: Option<usize>, origin: Origin) -> Self {
+        Self {
+            packet,
+            ingress,
+            origin,
+            by_rule: false,
+        }
+    }
+
     /// Updates the number of the ingress port after port `gone` has been removed and later ports have moved up.
     pub fn renumber(&mut self, gone: usize) {
         self.ingress = match self.ingress {

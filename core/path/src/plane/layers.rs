@@ -49,8 +49,7 @@ impl Plane {
             Ok(link) if tag == 0 => link,
             other => {
                 let reason = other.err().unwrap_or(Reason::UnknownVlan);
-                self.fates.discard(packet, reason);
-                return;
+                return self.discard(packet, reason);
             }
         };
         self.route_ip(ingress, packet, &link, arrival);
@@ -84,13 +83,11 @@ impl Plane {
             Err(reason) => return self.refuse_packet(ingress, packet, reason, arrival),
         };
         if let Err(reason) = self.check_source(ingress, &headers) {
-            self.fates.discard(packet, reason);
-            return;
+            return self.discard(packet, reason);
         }
         let parsed = Parsed { packet, headers };
         if let Err(reason) = self.finish_checksum(&parsed, arrival) {
-            self.fates.discard(parsed.packet, reason);
-            return;
+            return self.discard(parsed.packet, reason);
         }
         if self.exceptions.policy().router_alert
             && self.exceptions.is_alert(
@@ -104,12 +101,8 @@ impl Plane {
             }
             return self.redirect(ingress, parsed.packet, Cause::RouterAlert, arrival.at);
         }
-        let held = Held {
-            packet: classify(&mut self.pool, parsed),
-            ingress: Some(ingress),
-            origin: self.origin_at(ingress),
-            by_rule: false,
-        };
+        let packet = classify(&mut self.pool, parsed);
+        let held = Held::new(packet, Some(ingress), self.origin_at(ingress));
         self.gather(held);
     }
 
@@ -127,12 +120,9 @@ impl Plane {
         let mut packet = packet;
         if reason == Reason::NotIp && arrival.offload.checksum.is_none() && self.overlay.is_some() {
             let parsed = bridge::parse(&self.pool, packet);
-            self.gathered.push(Held {
-                packet: classify(&mut self.pool, parsed),
-                ingress: Some(ingress),
-                origin: Origin::Transit,
-                by_rule: false,
-            });
+            let other = classify(&mut self.pool, parsed);
+            let held = Held::new(other, Some(ingress), Origin::Transit);
+            self.gathered.push(held);
             self.offer_burst();
             match self.gathered.pop() {
                 Some(held) => packet = held.packet.packet,
@@ -141,15 +131,12 @@ impl Plane {
         }
         let frame = self.pool.frame(&packet);
         let Some(cause) = self.exceptions.cause(frame, reason, None, arrival.at) else {
-            self.fates.discard(packet, reason);
-            return;
+            return self.discard(packet, reason);
         };
         let parsed = bridge::parse(&self.pool, packet);
         match self.finish_checksum(&parsed, arrival) {
             Ok(()) => self.redirect(ingress, parsed.packet, cause, arrival.at),
-            Err(reason) => {
-                self.fates.discard(parsed.packet, reason);
-            }
+            Err(reason) => self.discard(parsed.packet, reason),
         }
     }
 
@@ -161,7 +148,7 @@ impl Plane {
             Reason::LocalDelivery => Reason::MartianDestination, // addressed to the link, but there is no link
             other => other,
         };
-        self.fates.discard(packet, reason);
+        self.discard(packet, reason);
     }
 
     /// Whether a packet's source is acceptable at its ingress port.
@@ -217,8 +204,7 @@ impl Plane {
     pub(super) fn bridge(&mut self, ingress: usize, packet: Packet, arrival: &Arrival) {
         let parsed = bridge::parse(&self.pool, packet);
         if let Err(reason) = self.finish_checksum(&parsed, arrival) {
-            self.fates.discard(parsed.packet, reason);
-            return;
+            return self.discard(parsed.packet, reason);
         }
         let Classified { packet, headers } = classify(&mut self.pool, parsed);
         let ports = self.ports.iter().enumerate();
@@ -227,9 +213,7 @@ impl Plane {
             .map(|(n, _)| n);
         match bridge::forward(bridged, ingress, arrival.vlan) {
             Ok(departure) => self.depart(packet, &headers, &departure),
-            Err(reason) => {
-                self.fates.discard(packet, reason);
-            }
+            Err(reason) => self.discard(packet, reason),
         }
     }
 
@@ -337,7 +321,7 @@ impl Plane {
             .push(now, neighbour, failed, held, &mut refused);
         for held in refused {
             let packet = held.packet.packet;
-            self.fates.discard(packet, Reason::NeighbourQueueFull);
+            self.discard(packet, Reason::NeighbourQueueFull);
         }
     }
 
@@ -365,7 +349,7 @@ impl Plane {
                 return self.depart(packet, &headers, &Departure { rewrites, exit });
             }
         };
-        self.fates.discard(packet, reason);
+        self.discard(packet, reason);
     }
 
     /// Drops packets whose next hop does not answer. Senders get no ICMP error about packets of the overlay.
@@ -375,7 +359,7 @@ impl Plane {
             let cause = Some(IcmpCause::HostUnreachable);
             if held.by_rule {
                 let packet = held.packet.packet;
-                self.fates.discard(packet, Reason::NeighbourFailed);
+                self.discard(packet, Reason::NeighbourFailed);
             } else {
                 self.drop(held, Reason::NeighbourFailed, cause, now)
             }
@@ -390,8 +374,7 @@ impl Plane {
             Exit::Interface(interface) => self.port_of(interface),
         };
         let Some(port) = port else {
-            self.fates.discard(packet, Reason::NotAPort);
-            return;
+            return self.discard(packet, Reason::NotAPort);
         };
         let port = &mut self.ports[port].port;
         match egress::carry_out(&departure.rewrites, &mut self.pool, &mut packet, headers) {
@@ -401,9 +384,7 @@ impl Plane {
                 self.fragments += fragments.len().saturating_sub(1) as u64;
                 fragments.into_iter().for_each(|f| port.offer(f));
             }
-            Err(reason) => {
-                self.fates.discard(packet, reason);
-            }
+            Err(reason) => self.discard(packet, reason),
         }
     }
 
@@ -465,17 +446,12 @@ impl Plane {
             match origin {
                 Origin::Process => self.answer_process(ingress, error),
                 _ => {
-                    let held = Held {
-                        packet: error,
-                        ingress,
-                        origin: Origin::Router,
-                        by_rule: false,
-                    };
+                    let held = Held::new(error, ingress, Origin::Router);
                     self.send_on(held, now);
                 }
             }
         }
-        self.fates.discard(packet, reason);
+        self.discard(packet, reason);
     }
 
     /// The source address of an ICMP error. For a process of this machine it is the packet's destination, as in Linux'

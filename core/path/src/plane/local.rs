@@ -68,7 +68,7 @@ impl Plane {
     pub(super) fn deliver_to_process(&mut self, packet: Packet, headers: &Headers) {
         match self.local_port() {
             Some(port) => self.depart(packet, headers, &unchanged(port)),
-            None => _ = self.fates.discard(packet, Reason::NotAPort),
+            None => self.discard(packet, Reason::NotAPort),
         }
     }
 
@@ -78,7 +78,7 @@ impl Plane {
         let Classified { packet, headers } = error;
         match ingress {
             Some(port) => self.depart(packet, &headers, &unchanged(port)),
-            None => _ = self.fates.discard(packet, Reason::Reconfigured), // the port was removed
+            None => self.discard(packet, Reason::Reconfigured), // the port was removed
         }
     }
 }

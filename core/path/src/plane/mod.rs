@@ -270,7 +270,7 @@ impl Plane {
     /// Drops all held packets, because the router stops.
     pub fn shut_down(&mut self) {
         for held in self.waiting.drain() {
-            self.fates.discard(held.packet.packet, Reason::Shutdown);
+            self.discard(held.packet.packet, Reason::Shutdown);
         }
         self.lend(|overlay, plane| overlay.shut_down(plane));
         while let Some(last) = self.ports.len().checked_sub(1) {
@@ -359,6 +359,11 @@ impl Plane {
             self.waiting.pending().answers(*neighbour, now);
         }
         used
+    }
+
+    /// Drops a packet.
+    pub fn discard(&mut self, packet: Packet, reason: Reason) {
+        self.fates.discard(packet, reason);
     }
 
     /// The ports, by number.

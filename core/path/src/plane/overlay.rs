@@ -25,6 +25,9 @@ use crate::plane::step::Arrival;
 
 /// An overlay of a plane.
 pub trait Overlay: Any + Send {
+    /// Whether it has anything to do.
+    fn is_needed(&self) -> bool;
+
     /// The Ethernet type of its frames; `None` while it forwards none.
     fn ethertype(&self) -> Option<EtherType>;
 
@@ -78,7 +81,7 @@ impl Plane {
         (self.overlay.as_deref()? as &dyn Any).downcast_ref()
     }
 
-    /// Changes the overlay, or starts one of this type.
+    /// Changes the overlay, or starts a new one. An overlay that has nothing to do ends.
     pub fn change_overlay<T: Overlay + Default, R>(
         &mut self,
         change: impl FnOnce(&mut T, &mut Self) -> R,
@@ -88,7 +91,7 @@ impl Plane {
         let mut overlay: Box<T> = overlay.unwrap_or_default();
         let result = change(&mut overlay, self);
         self.overlay_ethertype = overlay.ethertype();
-        self.overlay = Some(overlay);
+        self.overlay = overlay.is_needed().then_some(overlay as Box<dyn Overlay>);
         result
     }
 

@@ -64,7 +64,7 @@ impl Plane {
         let frame = self.pool.frame(&packet);
         let port = &self.ports[ingress].name;
         let reason = self.exceptions.push(cause, port, frame, now);
-        self.fates.discard(packet, reason);
+        self.discard(packet, reason);
     }
 
     /// Sends a packet of the control element, which counts as created. Returns the reason if it was refused. A packet
@@ -97,7 +97,7 @@ impl Plane {
         self.pool.frame_mut(&packet).copy_from_slice(frame);
         let Classified { packet, headers } = self.classified(packet);
         if headers.total_len > self.mtu(port) {
-            self.fates.discard(packet, Reason::TooBig);
+            self.discard(packet, Reason::TooBig);
             return Err(Reason::TooBig);
         }
         let departure = Departure {
@@ -114,17 +114,13 @@ impl Plane {
         let parsed = match link.map(|link| parse(&mut self.pool, &mut packet, &link)) {
             Ok(Ok(headers)) => Parsed { packet, headers },
             Ok(Err(reason)) => {
-                self.fates.discard(packet, reason);
+                self.discard(packet, reason);
                 return Err(reason);
             }
             Err(_) => unreachable!("our own frame has no tag"),
         };
-        let held = Held {
-            packet: classify(&mut self.pool, parsed),
-            ingress: None,
-            origin: Origin::ControlElement,
-            by_rule: false,
-        };
+        let packet = classify(&mut self.pool, parsed);
+        let held = Held::new(packet, None, Origin::ControlElement);
         self.send_on(held, now);
         Ok(())
     }
@@ -159,7 +155,7 @@ impl Plane {
             true => (too_big && headers.dont_fragment).then_some(Reason::TooBig),
         };
         if let Some(reason) = refused {
-            self.fates.discard(packet, reason);
+            self.discard(packet, reason);
             return Err(reason);
         }
         let rewrites = Rewrites {

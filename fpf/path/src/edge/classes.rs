@@ -16,11 +16,11 @@
 
 use weir_base::{Instant, Span, Tally};
 use weir_packet::Reason;
-use weir_wire::fpf::Repr;
 
 use crate::edge::filter::{Filter, Subject};
 use crate::edge::rules::{Found, Rules};
 use crate::edge::setup::Class;
+use crate::header::Repr;
 
 /// Maximum rules that are tried, to find a rule that makes room.
 const TRIED_MAX: usize = 8;
@@ -413,8 +413,8 @@ mod tests {
     use crate::edge::paths::Paths;
     use crate::edge::rule::Rule;
     use crate::edge::samples::whole;
+    use crate::header::Vector;
     use weir_packet::FlowKey;
-    use weir_wire::fpf::Vector;
 
     fn at(millis: u64) -> Instant {
         Instant::ZERO + Span::from_millis(millis)

@@ -19,7 +19,6 @@
 use weir_base::Instant;
 use weir_packet::key::Family;
 use weir_packet::{FlowKey, Reason};
-use weir_wire::fpf::Repr;
 use weir_wire::{EtherType, Protocol, tcp};
 
 use crate::edge::classes::{ActiveClass, Classes, Ended};
@@ -28,6 +27,7 @@ use crate::edge::filter::Subject;
 use crate::edge::rules::Found;
 use crate::edge::seen::Seen;
 use crate::edge::setup::Setup;
+use crate::header::Repr;
 
 /// A decision of the classifier about a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,8 +233,8 @@ mod tests {
     use crate::edge::rule::Rule;
     use crate::edge::samples::whole;
     use crate::edge::setup::Class;
+    use crate::header::Vector;
     use weir_base::Span;
-    use weir_wire::fpf::Vector;
 
     const SECRET: (u64, u64) = (1, 2);
 

@@ -15,7 +15,8 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
 use weir_path::weighted;
-use weir_wire::fpf::{Repr, Vector};
+
+use crate::header::{Repr, Vector};
 
 /// Maximum vectors of a rule.
 pub const VECTORS_MAX: usize = 64;

@@ -30,7 +30,6 @@ use std::hint::black_box;
 use weir_base::{Instant, Span, Tally};
 use weir_packet::key::Keys;
 use weir_packet::{FlowKey, Reason};
-use weir_wire::fpf::Repr;
 
 use crate::edge::deadlines::{Deadlines, TICK, tick, ticks_in};
 use crate::edge::filter::{Filter, Subject};
@@ -39,6 +38,7 @@ use crate::edge::paths::Shared;
 use crate::edge::profile::Shape;
 use crate::edge::rule::{Full, Listed, Rule, State};
 use crate::edge::shapes::Shapes;
+use crate::header::Repr;
 
 /// The rule that a packet matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -508,10 +508,10 @@ mod tests {
     use crate::edge::paths::{Paths, Spread};
     use crate::edge::profile::{Police, Profile};
     use crate::edge::samples::{filters, packets, whole};
+    use crate::header::Vector;
     use proptest::prelude::*;
     use weir_base::{Bytes, Rate};
     use weir_packet::key::Family;
-    use weir_wire::fpf::Vector;
 
     const SECRET: (u64, u64) = (1, 2);
 

@@ -85,7 +85,7 @@ impl Forwarding<'_> {
         }
         match self.fpf.bindings.exit(hop.interface) {
             Exit::Port { mtu, .. } if packet.len > ethernet::HEADER_LEN as u32 + mtu => {
-                _ = self.plane.fates.discard(packet, Reason::TooBig)
+                self.plane.discard(packet, Reason::TooBig)
             }
             Exit::Port {
                 port, source, vlan, ..
@@ -94,8 +94,7 @@ impl Forwarding<'_> {
                     Destination::Mac(mac) => mac,
                     Destination::Address(address) => {
                         let Some(index) = self.plane.ports()[port].index else {
-                            self.plane.fates.discard(packet, Reason::DeviceDown);
-                            return;
+                            return self.plane.discard(packet, Reason::DeviceDown);
                         };
                         let held = Held {
                             packet: Classified { packet, headers },
@@ -119,19 +118,17 @@ impl Forwarding<'_> {
             }
             Exit::Tunnel { local, remote } => {
                 if !encapsulation::push_gre(&mut self.plane.pool, &mut packet, local, remote) {
-                    self.plane.fates.discard(packet, Reason::TruncatedFrame);
-                    return;
+                    return self.plane.discard(packet, Reason::TruncatedFrame);
                 }
                 let headers = headers::peek(self.plane.pool.frame(&packet));
-                let held = Held {
-                    packet: Classified { packet, headers },
-                    ingress: Some(entry.ingress),
-                    origin: Origin::Router,
-                    by_rule: false,
-                };
+                let held = Held::new(
+                    Classified { packet, headers },
+                    Some(entry.ingress),
+                    Origin::Router,
+                );
                 self.plane.send_on(held, entry.at);
             }
-            Exit::Closed(reason) => _ = self.plane.fates.discard(packet, reason),
+            Exit::Closed(reason) => self.plane.discard(packet, reason),
         }
     }
 }

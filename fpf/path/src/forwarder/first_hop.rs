@@ -15,13 +15,13 @@ use weir_path::egress::fragment;
 use weir_path::ip::icmp_cause::IcmpCause;
 use weir_path::ip::tables::Action;
 use weir_path::ip::waiting::Held;
-use weir_wire::fpf::{Repr, Vector};
 
 use crate::Rule;
 use crate::bindings::Exit;
 use crate::edge::size::{self, Fit};
 use crate::encapsulation;
 use crate::forward;
+use crate::header::{Repr, Vector};
 use crate::process::Function;
 use crate::table::Input;
 
@@ -58,7 +58,7 @@ impl Forwarding<'_> {
                             self.push_each(piece, held.ingress, chosen, now);
                         }
                     }
-                    Err(reason) => _ = self.plane.fates.discard(held.packet.packet, reason),
+                    Err(reason) => self.plane.discard(held.packet.packet, reason),
                 }
             }
             Fit::TooBig { mtu } => {

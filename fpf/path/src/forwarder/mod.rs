@@ -30,15 +30,17 @@ use weir_path::link;
 use weir_path::link::offload::Offload;
 use weir_path::plane::Plane;
 use weir_path::plane::step::Arrival;
-use weir_wire::fpf::{Repr, Vector};
-use weir_wire::{EtherType, Protocol, ethernet, fpf_segment, gre};
+use weir_wire::{EtherType, Protocol, ethernet, gre};
 
 use crate::bindings::Bindings;
+use crate::edge::implicit;
 use crate::encapsulation;
 use crate::forward::{self, Decision, NESTED_MAX};
+use crate::header::{Repr, Vector};
 use crate::payload;
 use crate::process::running::{Running, gauge, processors};
 use crate::process::{cache, reassemble::REASSEMBLED, segment::SEGMENTED, xor::REPAIRED};
+use crate::segment_header;
 use crate::table::{COPIES_MAX, Input};
 use crate::{Inner, Table};
 
@@ -63,12 +65,16 @@ pub struct Stats {
     pub reassembled: u64,
     /// Interests and data at the current caches, since they started.
     pub cache: cache::Counts,
+    /// Encapsulations that ended because no packet matched them for their timeout; without implicit ones.
+    pub expired: u64,
+    /// Classes, and copies for the classifier.
+    pub classes: implicit::Stats,
 }
 
 /// A table at work: its state.
 pub(super) struct Forwarder {
     pub(super) table: Arc<Table>,
-    bindings: Bindings,
+    pub(super) bindings: Bindings,
     pub(super) stats: Stats,
     /// Nested decisions in progress.
     nested: u8,
@@ -141,15 +147,6 @@ impl Forwarder {
         }
     }
 
-    /// The rows for a frame that arrived at a port in a VLAN, or without one (0).
-    #[inline]
-    pub(super) fn input(&self, ingress: usize, vlan: u16) -> Option<Input> {
-        match vlan {
-            0 => self.bindings.port(ingress),
-            id => self.bindings.vlan(ingress, id),
-        }
-    }
-
     /// The rows for the packets of the table's tunnel with these addresses that arrived through a port, or the reason to
     /// drop them.
     #[cold]
@@ -181,15 +178,13 @@ impl Forwarding<'_> {
         }
         let frame = self.plane.pool.frame(&packet);
         if frame.first().is_some_and(|byte| byte & 1 == 1) {
-            self.plane.fates.discard(packet, Reason::Multicast);
-            return;
+            return self.plane.discard(packet, Reason::Multicast);
         }
         if arrival.offload.checksum.is_some() {
             let headers = payload::peek_behind(frame, ethernet::HEADER_LEN);
             let parsed = Parsed { packet, headers };
             if let Err(reason) = self.plane.finish_checksum(&parsed, arrival) {
-                self.plane.fates.discard(parsed.packet, reason);
-                return;
+                return self.plane.discard(parsed.packet, reason);
             }
             packet = parsed.packet;
         }
@@ -200,8 +195,7 @@ impl Forwarding<'_> {
     /// decisions.
     fn label_switch(&mut self, entry: Entry, packet: Packet) {
         if self.fpf.nested >= NESTED_MAX {
-            self.plane.fates.discard(packet, Reason::FpfNested);
-            return;
+            return self.plane.discard(packet, Reason::FpfNested);
         }
         self.fpf.nested += 1;
         self.plane.within_overlay = true;
@@ -237,7 +231,7 @@ impl Forwarding<'_> {
                 self.process(entry, packet, &processing, len);
             }
             Ok((Decision::Redirect, _)) => self.redirect(entry, packet),
-            Err(reason) => _ = self.plane.fates.discard(packet, reason),
+            Err(reason) => self.plane.discard(packet, reason),
         }
     }
 
@@ -245,8 +239,7 @@ impl Forwarding<'_> {
     #[cold]
     fn multicast(&mut self, entry: Entry, packet: Packet, leaves: &[Vector], len: usize) {
         let Some((last, others)) = leaves.split_last() else {
-            self.plane.fates.discard(packet, Reason::FpfRule);
-            return;
+            return self.plane.discard(packet, Reason::FpfRule);
         };
         for leaf in others {
             if let Some(copy) = self.copy(&packet) {
@@ -288,8 +281,7 @@ impl Forwarding<'_> {
         at: Instant,
     ) {
         let Some((last, others)) = headers.split_last() else {
-            self.plane.fates.discard(packet, Reason::FpfRule);
-            return;
+            return self.plane.discard(packet, Reason::FpfRule);
         };
         self.fpf.copies_left = COPIES_MAX;
         let entry = Entry {
@@ -311,7 +303,7 @@ impl Forwarding<'_> {
         if encapsulation::push_fpf(&mut self.plane.pool, &mut packet, ethertype, header) {
             self.label_switch(entry, packet)
         } else {
-            self.plane.fates.discard(packet, Reason::TruncatedFrame);
+            self.plane.discard(packet, Reason::TruncatedFrame);
         }
     }
 
@@ -320,7 +312,7 @@ impl Forwarding<'_> {
         if encapsulation::replace_fpf(&mut self.plane.pool, &mut packet, len, &header) {
             self.label_switch(entry, packet)
         } else {
-            self.plane.fates.discard(packet, Reason::TruncatedFrame);
+            self.plane.discard(packet, Reason::TruncatedFrame);
         }
     }
 
@@ -336,8 +328,7 @@ impl Forwarding<'_> {
             (Inner::Ip, Some(4)) => EtherType::IPV4,
             (Inner::Ip, Some(6)) => EtherType::IPV6,
             (Inner::Ip, _) => {
-                self.plane.fates.discard(packet, Reason::FpfPayload);
-                return;
+                return self.plane.discard(packet, Reason::FpfPayload);
             }
         };
         encapsulation::strip(&mut self.plane.pool, &mut packet, len, ethertype);
@@ -359,7 +350,7 @@ impl Forwarding<'_> {
                         self.plane.route_ip(entry.ingress, packet, &link, &arrival);
                         self.take_delivered(entry.at);
                     }
-                    Err(reason) => _ = self.plane.fates.discard(packet, reason),
+                    Err(reason) => self.plane.discard(packet, reason),
                 }
             }
         }
@@ -370,9 +361,9 @@ impl Forwarding<'_> {
     fn redirect(&mut self, entry: Entry, packet: Packet) {
         if self.plane.is_attended(entry.at) {
             self.plane
-                .redirect(entry.ingress, packet, Cause::Fpf, entry.at)
+                .redirect(entry.ingress, packet, Cause::Overlay, entry.at)
         } else {
-            self.plane.fates.discard(packet, Reason::FpfRule);
+            self.plane.discard(packet, Reason::FpfRule);
         }
     }
 
@@ -405,7 +396,7 @@ impl Forwarding<'_> {
         match self.tunnel_input(&held) {
             None => return Some(held),
             Some(Ok(input)) => self.leave_tunnel(held, input, now),
-            Some(Err(reason)) => _ = self.plane.fates.discard(held.packet.packet, reason),
+            Some(Err(reason)) => self.plane.discard(held.packet.packet, reason),
         }
         None
     }
@@ -433,8 +424,7 @@ impl Forwarding<'_> {
             headers,
         } = held.packet;
         let Some(ingress) = held.ingress else {
-            self.plane.fates.discard(packet, Reason::LocalDelivery);
-            return;
+            return self.plane.discard(packet, Reason::LocalDelivery);
         };
         let ethertype = self.fpf.table.domain().ethertype();
         let outer = usize::from(headers.l4) + gre::HEADER_LEN - ethernet::HEADER_LEN;
@@ -459,7 +449,7 @@ fn classify_payload(pool: &mut Pool, mut packet: Packet, len: usize) -> Classifi
     let frame = pool.frame(&packet);
     let headers = payload::peek_by_version(frame, at);
     packet.ecn = headers.ecn;
-    if frame.get(at) == Some(&fpf_segment::MAGIC) {
+    if frame.get(at) == Some(&segment_header::MAGIC) {
         return process::classify_segment(pool, Parsed { packet, headers }, at);
     }
     classify(pool, Parsed { packet, headers })

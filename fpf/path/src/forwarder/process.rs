@@ -16,10 +16,10 @@ use weir_path::classify::{Classified, classify};
 use weir_path::headers::Parsed;
 use weir_path::plane::Plane;
 use weir_wire::ethernet;
-use weir_wire::fpf::{Repr, View};
 
 use crate::encapsulation;
 use crate::forward;
+use crate::header::{Repr, View};
 use crate::process::running::Running;
 use crate::process::{Processing, Taken, segment};
 
@@ -61,8 +61,7 @@ impl Forwarding<'_> {
         let room = own.map_or(usize::MAX, |own| self.payload_room(entry.input, &own));
         let number = processing.processor.0 as usize;
         let Some(running) = self.fpf.processors.get_mut(number) else {
-            self.plane.fates.discard(packet, Reason::FpfRule);
-            return;
+            return self.plane.discard(packet, Reason::FpfRule);
         };
         let frame = self.plane.pool.frame(&packet);
         let processed = running.process(Taken {
@@ -73,8 +72,7 @@ impl Forwarding<'_> {
         });
         running.count_given_up(&mut self.fpf.stats.created, &mut self.plane.fates);
         if let Err(reason) = processed {
-            self.plane.fates.discard(packet, reason);
-            return;
+            return self.plane.discard(packet, reason);
         }
         let given = std::mem::take(&mut running.given);
         for (n, (leaf, range)) in given.packets.iter().enumerate() {
@@ -129,7 +127,7 @@ impl Forwarding<'_> {
         frame[..ethernet::HEADER_LEN].copy_from_slice(&link);
         frame[ethernet::HEADER_LEN..].copy_from_slice(payload);
         if !encapsulation::replace_fpf(&mut self.plane.pool, &mut made, 0, header) {
-            self.plane.fates.discard(made, Reason::TooBig);
+            self.plane.discard(made, Reason::TooBig);
             return None;
         }
         Some(made)

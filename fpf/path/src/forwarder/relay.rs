@@ -31,7 +31,7 @@ impl Forwarding<'_> {
         packet = classify_payload(&mut self.plane.pool, packet, header_len).packet;
         match relay::finish(&mut self.plane.pool, &mut packet, &adjacency) {
             Ok(()) => self.plane.offer(adjacency.port as usize, packet),
-            Err(reason) => _ = self.plane.fates.discard(packet, reason),
+            Err(reason) => self.plane.discard(packet, reason),
         }
     }
 

@@ -28,7 +28,6 @@ use weir_path::ip::tables::Action;
 use weir_path::ip::waiting::Held;
 use weir_path::plane::Plane;
 use weir_path::plane::watch::Place;
-use weir_wire::fpf::Repr;
 
 use crate::edge::filter::{Filter, Subject};
 use crate::edge::implicit::Implicit;
@@ -37,6 +36,7 @@ use crate::edge::rules::{Found, Rules};
 use crate::edge::setup::{Encapsulation, NoMatch, Setup};
 use crate::edge::shaper::{QueueCounters, Released, Shapers};
 use crate::forwarder::Forwarder;
+use crate::header::Repr;
 
 /// Maximum encapsulations of a plane.
 const RULES_MAX: usize = 1 << 20;
@@ -299,7 +299,7 @@ impl Entering<'_> {
         let bytes = held.packet.packet.bytes();
         if let Err(held) = self.edge.shapers.offer(row, shape, held, bytes, now) {
             let packet = held.packet.packet;
-            self.plane.fates.discard(packet, Reason::FpfQueueFull);
+            self.plane.discard(packet, Reason::FpfQueueFull);
         }
     }
 
@@ -353,7 +353,7 @@ impl Entering<'_> {
                         .discard(held.packet.packet, Reason::FpfRule)
                 }
             },
-            Err(reason) => _ = self.plane.fates.discard(held.packet.packet, reason),
+            Err(reason) => self.plane.discard(held.packet.packet, reason),
         }
     }
 

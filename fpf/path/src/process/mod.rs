@@ -35,7 +35,8 @@ use std::sync::Arc;
 
 use weir_base::Instant;
 use weir_packet::Reason;
-use weir_wire::fpf::Vector;
+
+use crate::header::Vector;
 
 /// The number of a processor of an FE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -29,7 +29,8 @@ use weir_base::{Instant, Span};
 use weir_packet::Reason;
 use weir_wire::WireError;
 use weir_wire::checksum::crc32c;
-use weir_wire::fpf_segment::{Part, Repr, View, Whole};
+
+use crate::segment_header::{Part, Repr, View, Whole};
 
 use super::segment::SEGMENTS_MAX;
 use super::{PAYLOAD_MAX, Processor, Taken};

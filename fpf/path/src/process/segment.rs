@@ -8,7 +8,7 @@
 //!
 //! Source: Beben et al., section III: the FPF header makes packets longer, so that "the underlying transmission systems
 //! may need segmentation/reassembly function for transferring FPF packets". The header of a segment is
-//! [`weir_wire::fpf_segment`]. [`reassemble`](super::reassemble) is the far end.
+//! [`crate::segment_header`]. [`reassemble`](super::reassemble) is the far end.
 //!
 //! The rule consumes a LID of the vector, like a link between two domains, and the segments continue with the next LID,
 //! each with the whole vector: any number of paths share a rule. A packet that fits is sent whole, with the short
@@ -22,9 +22,9 @@
 use weir_packet::Reason;
 use weir_path::classify::flow_key;
 use weir_wire::checksum::crc32c;
-use weir_wire::fpf_segment::{PART_LEN, Part, Repr, View, WHOLE_LEN, Whole};
 
 use crate::payload;
+use crate::segment_header::{PART_LEN, Part, Repr, View, WHOLE_LEN, Whole};
 
 use super::{PAYLOAD_MAX, Processor, Taken};
 

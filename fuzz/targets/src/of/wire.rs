@@ -1,9 +1,10 @@
 //! Parses any bytes as any header: no panic, and a Repr that was read can be written and read again.
 
+use weir_fpf_path::header;
+use weir_fpf_path::segment_header;
 use weir_wire::ipv6_extension::{self, Chain, FragmentRepr, FragmentView};
 use weir_wire::{
-    arp, checksum, chunk, discovery, ethernet, fpf, fpf_segment, gre, icmpv4, icmpv6, ipv4, ipv6,
-    tcp, udp, vlan,
+    arp, checksum, chunk, discovery, ethernet, gre, icmpv4, icmpv6, ipv4, ipv6, tcp, udp, vlan,
 };
 
 /// Reads a Repr, writes it over a copy of the bytes, and reads it again.
@@ -29,8 +30,8 @@ pub(crate) fn target(bytes: &[u8]) {
     again!(ipv4::View<_>, ipv4::Repr, bytes);
     again!(ipv6::View<_>, ipv6::Repr, bytes);
     again!(FragmentView<_>, FragmentRepr, bytes);
-    again!(fpf::View<_>, fpf::Repr, bytes);
-    again!(fpf_segment::View<_>, fpf_segment::Repr, bytes);
+    again!(header::View<_>, header::Repr, bytes);
+    again!(segment_header::View<_>, segment_header::Repr, bytes);
     again!(chunk::View<_>, chunk::Repr, bytes);
     again!(gre::View<_>, gre::Repr, bytes);
     again!(tcp::View<_>, tcp::Repr, bytes);

@@ -7,15 +7,14 @@ use std::sync::Arc;
 use rand::{Rng, RngExt};
 use weir_base::{Instant, Stream, Streams};
 use weir_discipline::Spec;
-use weir_fpf_path::Fpf;
 use weir_fpf_path::forward::{Decision, decide, parse};
-use weir_fpf_path::{Builder, Domain, Hop, Inner, Interface, Rule, Table};
+use weir_fpf_path::header::{ETHERTYPE_DEFAULT, FIXED_LEN, Vector};
+use weir_fpf_path::{Builder, Domain, Fpf, Hop, Inner, Interface, Rule, Table};
 use weir_packet::{Queue, Reason};
 use weir_path::link::offload::Offload;
 use weir_path::plane::Plane;
 use weir_path::plane::step::Arrival;
 use weir_wire::EtherType;
-use weir_wire::fpf::{ETHERTYPE_DEFAULT, FIXED_LEN, Vector};
 
 use super::throughput::SetupError;
 use crate::forwarding;

@@ -18,19 +18,18 @@ use rand::{Rng, RngExt};
 use weir_base::{Span, Stream, Streams};
 use weir_discipline::Spec;
 use weir_discipline::spec::SpecError;
-use weir_fpf_path::Fpf;
 use weir_fpf_path::edge::copies::Copies;
 use weir_fpf_path::edge::filter::Filter;
 use weir_fpf_path::edge::implicit::Decision;
 use weir_fpf_path::edge::paths::Paths;
 use weir_fpf_path::edge::setup::{Class as FlowClass, Encapsulation, Setup};
+use weir_fpf_path::header::Vector;
 use weir_fpf_path::table::TableError;
-use weir_fpf_path::{Builder, Domain, Hop, Interface, Rule, Table, edge};
+use weir_fpf_path::{Builder, Domain, Fpf, Hop, Interface, Rule, Table, edge};
 use weir_live::clock;
 use weir_packet::{FlowKey, Queue};
 use weir_path::ip::tables::{BURST, Tables};
 use weir_path::plane::Plane;
-use weir_wire::fpf::Vector;
 use weir_wire::{Protocol, WireError};
 
 use crate::forwarding;
@@ -450,7 +449,7 @@ mod tests {
                 }
                 assert_eq!(engine.dropped(), 0, "{kind:?}, {bytes} bytes");
                 let forwarded = Fpf::stats(&engine.plane).forwarded.packets;
-                let stats = Fpf::class_stats(&engine.plane);
+                let stats = Fpf::stats(&engine.plane).classes;
                 match kind {
                     Kind::Classified(flows) => {
                         let class = Fpf::classes(&engine.plane).next().unwrap();

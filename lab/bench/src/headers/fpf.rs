@@ -53,7 +53,7 @@ impl Fpf {
 }
 
 pub(super) fn fpf_frame(random: &mut Stream) -> [u8; FRAME_BYTES] {
-    let mut frame = link_frame(weir_wire::fpf::ETHERTYPE_DEFAULT);
+    let mut frame = link_frame(weir_fpf_path::header::ETHERTYPE_DEFAULT);
     let (length, index) = (6, random.random_range(0..6));
     frame[14..16].copy_from_slice(&[length, index]);
     random.fill_bytes(&mut frame[16..22]);

@@ -15,11 +15,11 @@
 use std::collections::BTreeSet;
 
 use weir_fpf_path::edge::paths::Paths as Vectors;
+use weir_fpf_path::header::Vector;
 use weir_fpf_path::process::Function;
 use weir_fpf_path::process::cache::Limits;
 use weir_network::Processor;
 use weir_paths::{Filter, Lid, Payload, Target};
-use weir_wire::fpf::Vector;
 
 use super::survey::refused;
 use super::{Controller, Flow, Write, vector};

@@ -22,12 +22,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_base::Span;
 use weir_fpf_path::edge::paths::{Paths as Vectors, Spread as Sharing};
 use weir_fpf_path::edge::profile::Shape;
+use weir_fpf_path::header::Vector;
 use weir_network::Processors;
 use weir_paths::{
     Carry, Change, FeId, Filter, LinkId, Paths, Payload, Request, Spread, Step, Target,
 };
 use weir_wire::Protocol;
-use weir_wire::fpf::Vector;
 
 use self::survey::{Survey, refused};
 use crate::error::Error;

@@ -28,12 +28,12 @@ use weir_fpf_path::edge::rule::Listed;
 use weir_fpf_path::edge::rules::Rules;
 use weir_fpf_path::edge::shaper::{QueueCounters, Shapers};
 use weir_fpf_path::forward::{Decision, NESTED_MAX, decide, onward, parse};
+use weir_fpf_path::header::{Repr, Vector, View};
 use weir_fpf_path::process::ProcessorId;
 use weir_fpf_path::table::Input;
 use weir_fpf_path::{Inner, InterfaceId, Table};
 use weir_packet::{FlowKey, Queue, Reason, Slot};
 use weir_wire::EtherType;
-use weir_wire::fpf::{Repr, Vector, View};
 
 use super::process::Processors;
 use super::{Event, Fabric, Node};

@@ -18,13 +18,13 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
 use weir_fpf_path::forward::NESTED_MAX;
+use weir_fpf_path::header::Repr;
 use weir_fpf_path::process::chunk::Message;
 use weir_fpf_path::process::{Processor, ProcessorId, Taken};
 use weir_packet::{Ecn, FlowKey, Reason, Shared, Slot};
 use weir_wire::Protocol;
 use weir_wire::chunk::NAME_LEN;
 use weir_wire::ethernet::HEADER_LEN;
-use weir_wire::fpf::Repr;
 
 use super::Fabric;
 use crate::flight::{Chunk, Content, Flight};

@@ -8,12 +8,12 @@ use weir_fpf_path::edge::filter::RawFilter;
 use weir_fpf_path::edge::paths::{Paths, Spread};
 use weir_fpf_path::edge::profile::{Profile, Shape};
 use weir_fpf_path::edge::rule::Rule as Encapsulation;
+use weir_fpf_path::header::Vector;
 use weir_fpf_path::process::xor::{Decoder, Encoder};
 use weir_fpf_path::process::{Processing, Processor, ProcessorId};
 use weir_fpf_path::{Builder, Domain, Hop, Inner, Interface, LidSize, Rule};
 use weir_packet::Queue;
 use weir_sim::{FlowSpec, Network, NodeId, PortId, Simulation};
-use weir_wire::fpf::Vector;
 
 use super::support::{HEADERS, flow_spec, host, link, load, millis, received, simulation};
 

@@ -2,7 +2,6 @@
 
 use weir_fpf_path::Fpf;
 use weir_fpf_path::edge::classes;
-use weir_fpf_path::edge::implicit;
 use weir_fpf_path::forwarder::Stats;
 use weir_fpf_path::ingress::ActiveEncapsulation;
 use weir_model::class::{COUNT, Cell, Class, Component, Form, HELD, Layout};
@@ -21,37 +20,24 @@ pub(crate) static FPF: Block = Block {
         about: "flexible packet forwarding: packets that follow paths chosen at the edge",
         parameters: PARAMETERS,
         metric: Some("fpf"),
-        components: &components::<Counted, { COLUMNS.len() }>(COLUMNS),
+        components: &components::<Stats, { COLUMNS.len() }>(COLUMNS),
         ..Class::PLAIN
     },
-    source: Source::Plane(|plane: &Plane| {
-        let counted = Counted {
-            stats: Fpf::stats(plane),
-            expired: Fpf::expired(plane),
-            classes: Fpf::class_stats(plane),
-        };
-        row(COLUMNS, &counted)
-    }),
+    source: Source::Plane(|plane: &Plane| row(COLUMNS, &Fpf::stats(plane))),
 };
 
-struct Counted {
-    stats: Stats,
-    expired: u64,
-    classes: implicit::Stats,
-}
-
-impl Row for Counted {
+impl Row for Stats {
     type View<'a> = Self;
 }
 
-const COLUMNS: &[Column<Counted>] = &[
+const COLUMNS: &[Column<Stats>] = &[
     component(20, "received", COUNT, "")
         .about("Received packets with an FPF header, including packets from tunnels.")
         .shown(&[
             Cell::new("IN").of("packets").since_start(),
             Cell::new("IN PKT/S").of("packets").form(Form::PerSecond),
         ])
-        .read(|all| all.stats.received.into()),
+        .read(|all| all.received.into()),
     component(21, "forwarded", COUNT, "")
         .about("Packets forwarded to a next FE.")
         .shown(&[
@@ -60,19 +46,19 @@ const COLUMNS: &[Column<Counted>] = &[
                 .of("packets")
                 .form(Form::PerSecond),
         ])
-        .read(|all| all.stats.forwarded.into()),
+        .read(|all| all.forwarded.into()),
     component(22, "encapsulated", COUNT, "")
         .about("Packets that got an FPF header here.")
         .shown(&[Cell::new("ENCAPSULATED").of("packets").since_start()])
-        .read(|all| all.stats.encapsulated.into()),
+        .read(|all| all.encapsulated.into()),
     component(23, "decapsulated", COUNT, "")
         .about("Packets whose FPF header was removed.")
         .shown(&[Cell::new("DECAPSULATED").of("packets").since_start()])
-        .read(|all| all.stats.decapsulated.into()),
+        .read(|all| all.decapsulated.into()),
     component(24, "created", COUNT, "")
         .about("Copies made by multicast, and packets added by coding and segmentation.")
         .shown(&[Cell::new("COPIES").of("packets").since_start()])
-        .read(|all| all.stats.created.into()),
+        .read(|all| all.created.into()),
     component(25, "expired", COUNTER, "3")
         .about("Encapsulations that expired because no packet matched them within their timeout, including those of \
                 classes.")
@@ -99,36 +85,36 @@ const COLUMNS: &[Column<Counted>] = &[
     component(31, "repaired", PACKET_COUNTER, "0")
         .about("Packets recovered by rules with `xor-decode`.")
         .shown(&[Cell::new("REPAIRED")])
-        .read(|all| all.stats.repaired.into()),
+        .read(|all| all.repaired.into()),
     component(32, "segmented", PACKET_COUNTER, "0")
         .about("Packets split into segments by rules with `segment`.")
         .shown(&[Cell::new("SEGMENTED")])
-        .read(|all| all.stats.segmented.into()),
+        .read(|all| all.segmented.into()),
     component(33, "reassembled", PACKET_COUNTER, "0")
         .about("Packets reassembled by rules with `reassemble`.")
         .shown(&[Cell::new("REASSEMBLED")])
-        .read(|all| all.stats.reassembled.into()),
+        .read(|all| all.reassembled.into()),
     component(34, "cache_hits", PACKET_COUNTER, "0")
         .about("Interests answered by rules with `cache`.")
         .shown(&[Cell::new("CACHE HITS")])
-        .read(|all| all.stats.cache.hits.into()),
+        .read(|all| all.cache.hits.into()),
     component(35, "cache_misses", PACKET_COUNTER, "0")
         .about("Interests forwarded because their chunk was not in the cache.")
         .shown(&[Cell::new("CACHE MISSES")])
-        .read(|all| all.stats.cache.misses.into()),
+        .read(|all| all.cache.misses.into()),
     component(36, "cache_stored", COUNTER, "0")
         .about("Chunks stored by rules with `cache`.")
         .shown(&[Cell::new("CACHE STORED")])
-        .read(|all| all.stats.cache.stored.into()),
+        .read(|all| all.cache.stored.into()),
     component(37, "cache_evicted", COUNTER, "0")
         .about("Chunks evicted from a full cache.")
         .shown(&[Cell::new("CACHE EVICTED")])
-        .read(|all| all.stats.cache.evicted.into()),
+        .read(|all| all.cache.evicted.into()),
     component(38, "cache_refused", PACKET_COUNTER, "0")
         .about("Data that a cache did not store because no interest requested it there or it was larger than the \
                 cache.")
         .shown(&[Cell::new("CACHE REFUSED")])
-        .read(|all| all.stats.cache.refused.into()),
+        .read(|all| all.cache.refused.into()),
 ];
 
 /// The class of this kind of section.

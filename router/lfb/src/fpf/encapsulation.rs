@@ -11,7 +11,7 @@ use weir_fpf_path::edge::paths::{Paths, Spread};
 use weir_fpf_path::edge::profile::{BURST_MAX, BURST_MIN, Police, Profile, Shape, WAITING_MAX};
 use weir_fpf_path::edge::rule::Rule;
 use weir_fpf_path::edge::setup::Encapsulation;
-use weir_wire::fpf::Vector;
+use weir_fpf_path::header::Vector;
 
 use super::{Wrong, text};
 

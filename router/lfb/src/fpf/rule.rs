@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use weir_base::Bytes;
 use weir_base::setting::{Kind, Parameter, Settings};
+use weir_fpf_path::header::Vector;
 use weir_fpf_path::process::cache::Limits;
 use weir_fpf_path::process::{Function, Processing};
 use weir_fpf_path::{Builder, Destination, Domain, Hop, Inner, Rule};
 use weir_packet::Queue;
 use weir_wire::EtherType;
 use weir_wire::ethernet::is_group;
-use weir_wire::fpf::Vector;
 
 use super::{Added, Interfaces, Wrong, text};
 use crate::mac;

@@ -1,6 +1,6 @@
 //! Parsers for LIDs, vectors and Ethernet types in a configuration. An error names the permitted form.
 
-use weir_wire::fpf::Vector;
+use weir_fpf_path::header::Vector;
 
 /// An Ethernet type: `0xc000`.
 pub(super) fn ether_type(text: &str) -> Result<u16, String> {

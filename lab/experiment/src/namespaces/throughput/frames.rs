@@ -2,8 +2,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use weir_fpf_path::header::ETHERTYPE_DEFAULT;
 use weir_wire::checksum;
-use weir_wire::fpf::ETHERTYPE_DEFAULT;
 
 use super::{Kind, LOOPS_MAX};
 

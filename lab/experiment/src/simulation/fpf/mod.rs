@@ -12,12 +12,12 @@ use weir_base::Instant;
 use weir_fpf_path::edge::filter::RawFilter;
 use weir_fpf_path::edge::profile::Profile;
 use weir_fpf_path::edge::rule::Rule as EdgeRule;
+use weir_fpf_path::header::{ETHERTYPE_DEFAULT, Vector};
 use weir_fpf_path::process::{Processing, ProcessorId};
 use weir_fpf_path::{Builder, Domain, Hop, Inner, Interface, Rule as TableRule, Table};
 use weir_packet::Queue;
 use weir_paths::{FeId, Rule};
 use weir_sim::{Actor, Fabric, NodeId, PortId};
-use weir_wire::fpf::{ETHERTYPE_DEFAULT, Vector};
 
 pub(super) use self::measures::add_metrics;
 use crate::error::Error;

@@ -9,7 +9,7 @@
 //!    magic, version
 //! ```
 //!
-//! Source: Beben et al. (see [`fpf`](crate::fpf)), section III, requires "segmentation/reassembly" and defines no
+//! Source: Beben et al. (see [`header`](crate::header)), section III, requires "segmentation/reassembly" and defines no
 //! format; this format is ours, modelled on IPv6's fragment header (RFC 8200, section 4.5). All numbers are big endian.
 //!
 //! - FPF does not name the type of its payload. So a packet that fits has a header too: the short form.
@@ -24,9 +24,11 @@
 
 use std::num::NonZeroU16;
 
-use crate::bytes::{set_u16, set_u32, u16_at, u32_at};
-use crate::error::{needs, permit};
-use crate::{Header, WireError};
+use weir_wire::bytes::{set_u16, set_u32, u16_at, u32_at};
+use weir_wire::error::{needs, permit};
+use weir_wire::{WireError, view};
+
+const HEADER: &str = "FPF segment header";
 
 /// Length of the header of a whole packet, and minimum length of any header.
 pub const WHOLE_LEN: usize = 4;
@@ -40,7 +42,7 @@ const PART: u8 = 1;
 
 view!(
     /// Field names on the bytes of a segment's header.
-    View, Header::FpfSegment, WHOLE_LEN
+    View, HEADER, WHOLE_LEN
 );
 
 impl<T: AsRef<[u8]>> View<T> {
@@ -93,11 +95,10 @@ impl Part {
     /// The part of a packet that begins at `offset`; an error if it does not end within the packet, or is the whole
     /// packet.
     pub fn new(of: Whole, offset: u16, length: u16) -> Result<Self, WireError> {
-        let header = Header::FpfSegment;
         let most = of.total.saturating_sub(1).into();
-        permit(header, "length", length, 1, most)?;
+        permit(HEADER, "length", length, 1, most)?;
         let most = of.total.saturating_sub(length).into();
-        permit(header, "offset", offset, 0, most)?;
+        permit(HEADER, "offset", offset, 0, most)?;
         let length = NonZeroU16::MIN.saturating_add(length - 1); // at least one
         Ok(Self { of, offset, length })
     }
@@ -130,15 +131,14 @@ pub enum Repr {
 impl Repr {
     /// Reads a header, and checks that its payload is complete.
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
-        let header = Header::FpfSegment;
-        permit(header, "magic", view.magic(), MAGIC.into(), MAGIC.into())?;
-        permit(header, "form", view.form(), WHOLE.into(), PART.into())?;
+        permit(HEADER, "magic", view.magic(), MAGIC.into(), MAGIC.into())?;
+        permit(HEADER, "form", view.form(), WHOLE.into(), PART.into())?;
         let (bytes, length) = (view.bytes(), view.length());
         if view.form() == WHOLE {
-            needs(header, WHOLE_LEN + usize::from(length), bytes.len())?;
+            needs(HEADER, WHOLE_LEN + usize::from(length), bytes.len())?;
             return Ok(Self::Whole(length));
         }
-        needs(header, PART_LEN + usize::from(length), bytes.len())?;
+        needs(HEADER, PART_LEN + usize::from(length), bytes.len())?;
         let of = Whole {
             identifier: u16_at(bytes, 8),
             flow: u16_at(bytes, 10),

@@ -17,9 +17,11 @@
 
 use std::num::NonZeroU8;
 
-use crate::bytes::clamped;
-use crate::error::{needs, permit};
-use crate::{EtherType, Header, WireError};
+use weir_wire::bytes::clamped;
+use weir_wire::error::{needs, permit};
+use weir_wire::{EtherType, WireError, view};
+
+const HEADER: &str = "FPF header";
 
 /// Length of the two fields before the LID vector.
 pub const FIXED_LEN: usize = 2;
@@ -33,7 +35,7 @@ pub const ETHERTYPE_DEFAULT: EtherType = EtherType(0xc000);
 
 view!(
     /// Field names on the bytes of an FPF header.
-    View, Header::Fpf, FIXED_LEN
+    View, HEADER, FIXED_LEN
 );
 
 impl<T: AsRef<[u8]>> View<T> {
@@ -93,7 +95,7 @@ impl Vector {
     /// A vector of these bytes; an error if `lids` is empty or longer than 255 bytes.
     pub fn new(lids: &[u8]) -> Result<Self, WireError> {
         let found = lids.len() as u64;
-        permit(Header::Fpf, "Length", found, 1, VECTOR_LEN_MAX as u64)?;
+        permit(HEADER, "Length", found, 1, VECTOR_LEN_MAX as u64)?;
         let mut bytes = [0; VECTOR_LEN_MAX];
         bytes[..lids.len()].copy_from_slice(lids);
         let len = NonZeroU8::MIN.saturating_add(lids.len() as u8 - 1); // 1 to 255
@@ -153,7 +155,7 @@ pub struct Repr {
 impl Repr {
     /// A header whose current LID begins at `index`, which is at most the length of the vector.
     pub fn new(vector: Vector, index: u8) -> Result<Self, WireError> {
-        permit(Header::Fpf, "Index", index, 0, vector.len().get().into())?;
+        permit(HEADER, "Index", index, 0, vector.len().get().into())?;
         Ok(Self { vector, index })
     }
 
@@ -165,7 +167,7 @@ impl Repr {
     /// Reads a header. An empty vector, a vector that ends outside the buffer, and an Index beyond the vector are
     /// errors.
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
-        needs(Header::Fpf, view.header_len(), view.bytes().len())?;
+        needs(HEADER, view.header_len(), view.bytes().len())?;
         Self::new(Vector::new(view.vector())?, view.index())
     }
 
