@@ -186,7 +186,7 @@ impl Node {
     /// Sets `path` to `new`, replacing the present value. All tables on the path must exist.
     pub fn set(&mut self, path: &str, new: Node) -> Result<(), ConfigError> {
         let wrong = |why: String| ConfigError::new(new.origin.clone(), why);
-        let path = crate::path(path).map_err(wrong)?;
+        let path: ComponentPath = path.parse().map_err(wrong)?;
         let (tables, key) = (path.parent(), path.segments().pop().unwrap_or_default());
         let (mut here, mut walked) = (self, ComponentPath::default());
         for step in tables.segments() {

@@ -20,17 +20,20 @@ pub(crate) static FPF: Block = Block {
         about: "flexible packet forwarding: packets that follow paths chosen at the edge",
         parameters: PARAMETERS,
         metric: Some("fpf"),
-        components: &components::<Stats, { COLUMNS.len() }>(COLUMNS),
+        components: &components::<Domain, { COLUMNS.len() }>(COLUMNS),
         ..Class::PLAIN
     },
     source: Source::Plane(|plane: &Plane| row(COLUMNS, &Fpf::stats(plane))),
 };
 
-impl Row for Stats {
-    type View<'a> = Self;
+/// The row of the domain.
+struct Domain;
+
+impl Row for Domain {
+    type View<'a> = Stats;
 }
 
-const COLUMNS: &[Column<Stats>] = &[
+const COLUMNS: &[Column<Domain>] = &[
     component(20, "received", COUNT, "")
         .about("Received packets with an FPF header, including packets from tunnels.")
         .shown(&[
