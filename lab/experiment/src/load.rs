@@ -1,5 +1,5 @@
-//! Load tests of the transports between control and forwarding elements. The points of a test are all combinations of its values; the variant of a point is its
-//! form, and its values are `fes`, `bytes` and `per_s`.
+//! Load tests of the transports between control and forwarding elements. The points of a test are all combinations of
+//! its values; the variant of a point is its form, and its values are `fes`, `bytes` and `per_s`.
 
 use std::fmt;
 

@@ -35,11 +35,11 @@ pub(crate) type Failed = Box<dyn std::error::Error>;
 pub(crate) type Drawn = Result<(), Failed>;
 pub(crate) type Area<B> = DrawingArea<B, Shift>;
 
-/// What the drawing library can draw on.
+/// A surface of the drawing library.
 pub(crate) trait Backend: DrawingBackend<ErrorType: 'static> {}
 impl<B: DrawingBackend<ErrorType: 'static>> Backend for B {}
 
-/// What can be drawn.
+/// A figure.
 pub(crate) trait Figure {
     /// Draws it on an area; `titles` count on a page only.
     fn paint<B: Backend>(&self, area: &Area<B>, look: Look, titles: &mut Titles) -> Drawn;
@@ -91,7 +91,7 @@ pub(crate) trait Figure {
     }
 }
 
-/// Units, font and colours of what is drawn on.
+/// Units, font and colours of a surface.
 #[derive(Clone, Copy)]
 pub(crate) struct Look {
     /// Pixels of a unit.
