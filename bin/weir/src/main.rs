@@ -71,7 +71,7 @@ enum Command {
     /// `weir apply` or SIGHUP returns to the configuration file, unless --save changes the file too.
     Set {
         /// Components and their values; `weir diff` prints the paths
-        #[arg(value_name = "PATH=VALUE", required = true, add = complete::assignments())]
+        #[arg(value_name = "[FE:]PATH=VALUE", required = true, add = complete::assignments())]
         changes: Vec<String>,
         #[command(flatten)]
         save: configuration::Save,
@@ -87,7 +87,7 @@ enum Command {
     /// all changes, or none. The configuration file stays unchanged unless --save is given.
     Unset {
         /// Ports and components: port.guest, port.wan.discipline, port.wan.rate
-        #[arg(value_name = "PATH", required = true, add = complete::paths())]
+        #[arg(value_name = "[FE:]PATH", required = true, add = complete::paths())]
         paths: Vec<String>,
         #[command(flatten)]
         save: configuration::Save,
