@@ -551,13 +551,13 @@ fn a_network_that_is_wrong_is_refused_with_its_line_and_changes_nothing() {
     let config = network.folder.join("k.toml");
     network.refused(
         &["check", config.to_str().unwrap()],
-        &format!("network.toml:{line}: "),
+        &format!("network.toml:{line}:1: "),
     );
     ce.signal("HUP");
     eventually_or(
         "the log has the line",
         || network.log(),
-        || network.log().contains(&format!("network.toml:{line}: ")),
+        || network.log().contains(&format!("network.toml:{line}:1: ")),
     );
     assert_eq!(network.vectors(), by_b);
     // Another path instead.
