@@ -39,15 +39,18 @@ mod rule;
 mod text;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use weir_base::Instant;
 use weir_base::setting::{Parameter, Settings};
 use weir_classifier::policy::Policy;
 use weir_fpf_path::edge::filter::Filter;
 use weir_fpf_path::edge::setup::{NoMatch, Setup};
-use weir_fpf_path::{Builder, InterfaceId, Table};
+use weir_fpf_path::{Builder, Fpf, Interface, InterfaceId, Table};
 use weir_model::fault::ResultCode;
 use weir_model::{ComponentPath, Fault};
+use weir_path::plane::Plane;
 
 pub use domain::PARAMETERS;
 
@@ -162,6 +165,24 @@ impl FpfPlan {
     /// The table and the edge for the plane; `None` if the router has no FPF.
     pub fn built(&self) -> Option<&Built> {
         self.built.as_ref()
+    }
+
+    /// Applies FPF to a plane, or switches it off. Returns the replaced parts, so that another thread can free them.
+    pub fn apply(&self, plane: &mut Plane, now: Instant) -> impl Send + use<> {
+        let built = self.built.as_ref();
+        let table = Fpf::set_table(plane, built.map(|built| Arc::clone(&built.table)));
+        let edge = built.map(|built| Arc::clone(&built.edge));
+        (table, Fpf::set_edge(plane, edge, now))
+    }
+
+    /// The two ends of each tunnel, whose packets the kernel must not get.
+    pub fn tunnels(&self) -> Vec<(IpAddr, IpAddr)> {
+        let interfaces = self.built.iter().flat_map(|built| built.table.interfaces());
+        let ends = interfaces.filter_map(|interface| match interface {
+            Interface::Gre { local, remote, .. } => Some((*local, *remote)),
+            _ => None,
+        });
+        ends.collect()
     }
 
     /// Maximum packets that wait in the shapers of this edge.
@@ -427,7 +448,7 @@ mod tests {
     use weir_fpf_path::edge::profile::{Profile, Shape};
     use weir_fpf_path::process::Function;
     use weir_fpf_path::process::cache::Limits;
-    use weir_fpf_path::{Destination, Hop, Inner, Interface, Rule};
+    use weir_fpf_path::{Destination, Hop, Inner, Rule};
     use weir_model::{Change, Operation};
     use weir_packet::Queue;
 

@@ -7,7 +7,6 @@ use std::thread::JoinHandle;
 
 use weir_base::{Span, Streams};
 use weir_element::{Completion, Effect, Facts, Limits, Moment, Place};
-use weir_fpf_path::{Fpf, Interface, Table};
 use weir_lfb::Plan;
 use weir_lfb::fpf::FpfPlan;
 use weir_lfb::port::PortPlan;
@@ -241,7 +240,7 @@ impl Carrier {
         let tables = self.tables.take().unwrap_or_default();
         worker.set_tables(Arc::clone(&tables));
         self.guard_tunnels(&plan.fpf)?;
-        set_fpf(&mut worker, &plan.fpf);
+        drop(plan.fpf.apply(&mut worker.plane, clock::now()));
         if let Some(limit) = plan.router.watchdog {
             worker.set_lease(self.lease(limit));
         }
@@ -354,7 +353,7 @@ impl Carrier {
                     .plane
                     .set_exception_policy(redirect.policy.clone(), clock::now());
             }
-            fpf.map(|fpf| set_fpf(worker, &fpf))
+            fpf.map(|fpf| fpf.apply(&mut worker.plane, clock::now()))
         })?;
         drop(replaced); // here, not on the forwarding thread
         Ok(())
@@ -370,14 +369,7 @@ impl Carrier {
 
     /// Keeps the packets of FPF's tunnels from the kernel.
     fn guard_tunnels(&self, fpf: &FpfPlan) -> Result<(), String> {
-        let interfaces = fpf
-            .built()
-            .map_or(&[][..], |built| built.table.interfaces());
-        let tunnels = interfaces.iter().filter_map(|interface| match interface {
-            Interface::Gre { local, remote, .. } => Some((*local, *remote)),
-            _ => None,
-        });
-        let guarded = lock(&self.guard).set_tunnels(&tunnels.collect::<Vec<_>>());
+        let guarded = lock(&self.guard).set_tunnels(&fpf.tunnels());
         guarded.map_err(|e| e.to_string())
     }
 
@@ -387,16 +379,6 @@ impl Carrier {
         let kept = kept.filter_map(|interface| interface::index(interface).ok());
         self.claims.keep_only(&kept.collect::<BTreeSet<u32>>());
     }
-}
-
-/// Applies FPF, or switches it off. Returns the replaced table and the replaced parts of the edge.
-fn set_fpf(worker: &mut Worker, fpf: &FpfPlan) -> (Option<Arc<Table>>, Box<dyn Send>) {
-    let built = fpf.built();
-    let table = built.map(|built| Arc::clone(&built.table));
-    let edge = built.map(|built| Arc::clone(&built.edge));
-    let plane = &mut worker.plane;
-    let replaced = Fpf::set_table(plane, table);
-    (replaced, Fpf::set_edge(plane, edge, clock::now()))
 }
 
 fn interfaces(places: &[Place]) -> impl Iterator<Item = &str> {
