@@ -20,7 +20,7 @@ pub struct Classified {
 }
 
 /// Finds the flow key of a packet, and stores it in the pool.
-#[inline]
+#[inline(always)] // in other crates, too: headers are too long to pass
 pub fn classify(pool: &mut Pool, parsed: Parsed) -> Classified {
     let Parsed { packet, headers } = parsed;
     let key = flow_key(pool.frame(&packet), &headers);
