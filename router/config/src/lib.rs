@@ -5,8 +5,8 @@
 //! syntax; the logical functional blocks (LFBs) validate the changes, and [`Document::locate`] finds the place of
 //! a change that they refuse.
 //!
-//! Do not lower the version of `toml_edit`: 0.24.1 panics ("all items have spans") on the text `a==`, line end, `[a.b]`.
-//! The missing value has no span, and the header extends it. 0.25.20 refuses the text as it should.
+//! Do not lower the version of `toml_edit`: 0.24.1 panics ("all items have spans") on the text `a==`, line end,
+//! `[a.b]`. The missing value has no span, and the header extends it. 0.25.20 refuses the text as it should.
 
 mod edit;
 mod tree;
@@ -76,23 +76,20 @@ pub fn top_names(text: &str) -> Vec<String> {
     entries.map(|(name, _)| name.clone()).collect()
 }
 
-/// Splits `PATH=VALUE` of a command line; `example` is shown in the error.
+/// Splits `PATH=VALUE` of a command line; `example` is shown in the error. An equals sign in quotes belongs to the
+/// path.
 pub fn split<'t>(text: &'t str, example: &str) -> Result<(&'t str, &'t str), String> {
-    let parts = text
-        .split_once('=')
-        .map(|(path, value)| (path.trim(), value.trim()));
-    parts.ok_or_else(|| format!("`{text}` must be like {example}"))
+    let signs = || text.match_indices('=').map(|(at, _)| at);
+    let ends_path = |at: &usize| text[..*at].parse::<ComponentPath>().is_ok();
+    let at = signs().find(ends_path).or_else(|| signs().next());
+    let at = at.ok_or_else(|| format!("`{text}` must be like {example}"))?;
+    Ok((text[..at].trim(), text[at + 1..].trim()))
 }
 
 /// Parses `PATH=VALUE` of a command line: the value as in a file, or a bare word or quantity.
 pub fn assignment(text: &str) -> Result<Change, String> {
-    let (name, _) = split(text, "port.wan.rate=\"50 Mbit\"")?;
-    // An equals sign in quotes belongs to the path.
-    let cut = |(at, _)| Some((text[..at].parse().ok()?, text[at + 1..].trim()));
-    let (path, words): (ComponentPath, _) = match text.match_indices('=').find_map(cut) {
-        Some(parts) => parts,
-        None => (name.parse()?, ""),
-    };
+    let (name, words) = split(text, "port.wan.rate=\"50 Mbit\"")?;
+    let path = name.parse()?;
     let node = parse_value(words, &Origin::named(text)).and_then(|node| node.scalar(name));
     Ok(Change::new(path, node.map_err(|error| error.message)?))
 }
