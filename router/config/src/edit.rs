@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use toml_edit::{DocumentMut, Item, Key, Table, TableLike, Value};
+use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 use weir_base::setting::Scalar;
 use weir_model::{Change, ComponentPath};
 
@@ -14,13 +14,9 @@ pub fn as_file(components: &BTreeMap<String, String>) -> String {
     let mut sections: BTreeMap<String, Vec<(String, &String)>> = BTreeMap::new();
     for (name, value) in components {
         let path: ComponentPath = name.parse().unwrap_or_default();
-        let last = path
-            .segments()
-            .last()
-            .map(|last| Key::new(*last).to_string());
-        let section = path.parent().to_string();
-        let own = sections.entry(section).or_default();
-        own.push((last.unwrap_or_default(), value));
+        let last = ComponentPath::new(path.segments().pop());
+        let own = sections.entry(path.parent().to_string()).or_default();
+        own.push((last.to_string(), value));
     }
     let mut text = String::new();
     for (section, components) in &sections {
@@ -34,7 +30,8 @@ pub fn as_file(components: &BTreeMap<String, String>) -> String {
     text
 }
 
-/// Edits `text`, the content of the configuration file `name`: sets components, and deletes components that have no value. Comments stay.
+/// Edits `text`, the content of the configuration file `name`: sets components, and deletes components that have no
+/// value. Comments stay.
 pub fn edited(name: &str, text: &str, changes: &[Change]) -> Result<String, ConfigError> {
     let source = Source::new(name, text);
     let parsed = source.text.parse::<DocumentMut>();
