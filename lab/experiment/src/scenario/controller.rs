@@ -60,7 +60,9 @@ impl Wire {
         };
         Ok(Some(Self {
             rate,
-            schedule: schedule.parse().unwrap_or_default(),
+            schedule: schedule
+                .parse()
+                .map_err(|why: String| section.error(CHANNEL_SCHEDULE.name, why))?,
             redirect: redirect.unwrap_or_default(),
         }))
     }
