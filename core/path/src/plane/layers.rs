@@ -55,8 +55,8 @@ impl Plane {
         self.route_ip(ingress, packet, &link, arrival);
     }
 
-    /// The VLAN of a frame of the overlay, or zero; `tag` is the VLAN if it arrived out of band. `None` if this is not a
-    /// frame of the overlay, or if it has two tags.
+    /// The VLAN of a frame of the overlay, or zero; `tag` is the VLAN if it arrived out of band. `None` if this is not
+    /// a frame of the overlay, or if it has two tags.
     #[inline(always)]
     fn overlay_vlan(&self, packet: &Packet, tag: u16) -> Option<u16> {
         let ethertype = self.overlay_ethertype?;
@@ -108,16 +108,20 @@ impl Plane {
 
     /// Hands a packet that the network layer refused to the control element, or drops it.
     #[cold]
-    fn refuse_packet(&mut self, ingress: usize, packet: Packet, reason: Reason, arrival: &Arrival) {
+    fn refuse_packet(
+        &mut self,
+        ingress: usize,
+        mut packet: Packet,
+        reason: Reason,
+        arrival: &Arrival,
+    ) {
         if self.within_overlay {
             return self.refuse_inner(packet, reason);
         }
         self.forward_gathered(); // they arrived before it
         if self.ports[ingress].is_local {
-            self.fates.discard(packet, reason); // the kernel sent it, not a neighbour
-            return;
+            return self.discard(packet, reason); // the kernel sent it, not a neighbour
         }
-        let mut packet = packet;
         if reason == Reason::NotIp && arrival.offload.checksum.is_none() && self.overlay.is_some() {
             let parsed = bridge::parse(&self.pool, packet);
             let other = classify(&mut self.pool, parsed);
@@ -140,8 +144,8 @@ impl Plane {
         }
     }
 
-    /// Drops a packet that left the overlay, and that the network layer refused. Neither the control element nor the kernel
-    /// gets it: no neighbour sent it on the link of the port, and the kernel has no copy.
+    /// Drops a packet that left the overlay, and that the network layer refused. Neither the control element nor the
+    /// kernel gets it: no neighbour sent it on the link of the port, and the kernel has no copy.
     #[cold]
     fn refuse_inner(&mut self, packet: Packet, reason: Reason) {
         let reason = match reason {
@@ -229,8 +233,8 @@ impl Plane {
         partial.finish(frame, stripped)
     }
 
-    /// Adds a classified IP packet to the burst. A packet that left the overlay is forwarded at once: the overlay bounds
-    /// the number of packets that a frame may become, and counts them while that frame is handled.
+    /// Adds a classified IP packet to the burst. A packet that left the overlay is forwarded at once: the overlay
+    /// bounds the number of packets that a frame may become, and counts them while that frame is handled.
     #[inline]
     fn gather(&mut self, held: Held) {
         if self.within_overlay {
