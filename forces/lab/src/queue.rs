@@ -1,5 +1,5 @@
-//! The queue of a transport in simulation: that of a CE or an FE ([`weir_channel`]), with messages that have a type and a
-//! length but no content.
+//! The queue of a transport in simulation: that of a CE or an FE ([`weir_channel`]), with messages that have a type and
+//! a length but no content.
 
 use weir_base::Instant;
 use weir_channel::{Channel, ChannelSettings, Queue, Sent};

@@ -22,8 +22,8 @@
 //!   uses LID_B       uses LID_A twice
 //! ```
 //!
-//! [`Fpf`] is the overlay of a plane ([`weir_path::plane::overlay`]): [`forwarder`] is a table at work, [`ingress`] an edge at
-//! work. Both use the other modules, which know no plane:
+//! [`Fpf`] is the overlay of a plane ([`weir_path::plane::overlay`]): [`forwarder`] is a table at work, [`ingress`] an
+//! edge at work. Both use the other modules, which know no plane:
 //!
 //! - [`domain`]: the Ethernet type and the size of a LID, the same throughout a domain
 //! - [`interface`]: where FPF packets arrive and leave: Ethernet, VLAN, GRE

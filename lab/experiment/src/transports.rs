@@ -1,5 +1,5 @@
-//! The transports between control elements and routers, which another crate provides: the queues of a simulated link, and
-//! load tests.
+//! The transports between control elements and routers, which another crate provides: the queues of a simulated link,
+//! and load tests.
 
 use std::fmt;
 use std::path::PathBuf;

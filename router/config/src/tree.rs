@@ -154,7 +154,8 @@ impl Node {
         }
     }
 
-    /// The single value of the key `name`. A list of words is the text with spaces between them: `["a", "b"]` is `"a b"`.
+    /// The single value of the key `name`. A list of words is the text with spaces between them: `["a", "b"]` is
+    /// `"a b"`.
     pub fn scalar(&self, name: &str) -> Result<Scalar, ConfigError> {
         let is_word = |text: &&str| !text.is_empty() && !text.contains(char::is_whitespace);
         let words = match &self.value {

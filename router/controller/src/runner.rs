@@ -15,8 +15,9 @@
 //! not by one deadline per round. The deadline of a poll is never after the start of the next round, so rounds do not
 //! overlap.
 //!
-//! Controllers repeat all their orders in every round; the runner sends only new orders ([`sent_orders`](crate::sent_orders)). It
-//! repeats all orders for an element after a request to the element has failed, and after the element has joined again.
+//! Controllers repeat all their orders in every round; the runner sends only new orders
+//! ([`sent_orders`](crate::sent_orders)). It repeats all orders for an element after a request to the element has
+//! failed, and after the element has joined again.
 //!
 //! The number of requests in flight is bounded: one poll per element, and the changes of the rounds within
 //! `response_max`.

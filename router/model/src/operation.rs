@@ -32,7 +32,8 @@ impl Operation {
 
 impl Class {
     /// The value that an answer has at `path`: the values of the row's key, a component, a member, separated by
-    /// slashes, like `wan/received/packets` or, by IDs, `wan/7/1`. A path may end after the key. The error is a sentence.
+    /// slashes, like `wan/received/packets` or, by IDs, `wan/7/1`. A path may end after the key. The error is a
+    /// sentence.
     pub fn part<'v>(&self, answer: &'v Value, path: &str) -> Result<&'v Value, String> {
         let (row, rest) = match self.key {
             [] => (answer, path),

@@ -90,8 +90,8 @@ pub struct ElementPath {
 }
 
 impl ElementPath {
-    /// Splits text after the name of an FE and its colon; `None` if the text begins with no such name. A colon in quotes
-    /// belongs to the path.
+    /// Splits text after the name of an FE and its colon; `None` if the text begins with no such name. A colon in
+    /// quotes belongs to the path.
     pub fn split(text: &str) -> (Option<&str>, &str) {
         match text.split_once(':') {
             Some((fe, path)) if is_bare(fe) => (Some(fe), path),

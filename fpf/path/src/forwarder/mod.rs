@@ -104,8 +104,8 @@ impl Forwarder {
         Forwarding { fpf: self, plane }
     }
 
-    /// Sets or removes the table. A new table continues the counters of the old one, and the processors that are in both.
-    /// Returns the old table.
+    /// Sets or removes the table. A new table continues the counters of the old one, and the processors that are in
+    /// both. Returns the old table.
     pub(super) fn set(
         this: &mut Option<Self>,
         plane: &mut Plane,
@@ -147,8 +147,8 @@ impl Forwarder {
         }
     }
 
-    /// The rows for the packets of the table's tunnel with these addresses that arrived through a port, or the reason to
-    /// drop them.
+    /// The rows for the packets of the table's tunnel with these addresses that arrived through a port, or the reason
+    /// to drop them.
     #[cold]
     pub(super) fn tunnel(
         &self,

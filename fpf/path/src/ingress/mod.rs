@@ -116,8 +116,8 @@ impl Edge {
         })
     }
 
-    /// Finds the edge's ports again, because ports or their numbers have changed. `removed` is the number that a removed
-    /// port had.
+    /// Finds the edge's ports again, because ports or their numbers have changed. `removed` is the number that a
+    /// removed port had.
     pub(super) fn bind(&mut self, plane: &Plane, removed: Option<usize>) {
         let named = &self.setup.ports;
         let is_edge = |name: &String| named.is_empty() || named.contains(name);

@@ -11,8 +11,8 @@
 //! A name is replaced by its declaration, in this library or in a library that it loads, wherever the name is read.
 //! Errors state the line.
 //!
-//! Bounds: [`BYTES_MAX`] for the text, [`NESTING_MAX`] for types within types, [`PARTS_MAX`](super::PARTS_MAX) for a class. Document type
-//! declarations, and therefore entities, are refused.
+//! Bounds: [`BYTES_MAX`] for the text, [`NESTING_MAX`] for types within types, [`PARTS_MAX`](super::PARTS_MAX) for a
+//! class. Document type declarations, and therefore entities, are refused.
 //!
 //! *Decision*: the schema requires an order of elements; we read them in any order. Elements that the schema does not
 //! permit, or that occur too often, are errors.
