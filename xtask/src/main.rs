@@ -125,7 +125,7 @@ fn dependencies() -> bool {
 
 fn golden(update: bool) -> bool {
     let update = if update { "1" } else { "0" };
-    let tests = "test --locked -p weir --test golden -p weir-element --test conversations -p weir-forces --test association --test transaction";
+    let tests = "test --locked -p weir -p weir-element -p weir-protocol --tests -- golden:: the_element_says_what_was_recorded association:: transaction::";
     cargo(&words(tests), &[("WEIR_GOLDEN_UPDATE", update)])
 }
 

@@ -5,10 +5,6 @@
 //!   source ---[ edge1 ]--- sink        ---[ edge2 ]---
 //!                 \_________  ce  _________/              over the loopback interface
 //! ```
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-#[path = "../../weir/tests/common/mod.rs"]
-mod common;
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -18,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Hosts, Router, eventually};
+use crate::common::{self, Hosts, Router, eventually};
 use serde_json::Value;
 use weir_benches::testbed::{SINK, SOURCE, run};
 use weir_northbound::client;

@@ -10,24 +10,20 @@
 //!
 //! The CE has the addresses .8 on both links, the FE's kernel .1. Where network namespaces are not permitted, the tests
 //! print that and skip.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-#[path = "../../weir/tests/common/mod.rs"]
-mod common;
-#[path = "../../weir/tests/promtool/mod.rs"]
-mod promtool;
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Hosts, UNPACED, eventually, kill};
+use crate::common::{self, Hosts, UNPACED, eventually, kill};
 use serde_json::Value;
 use weir_benches::testbed::{Testbed, run, udp_frame};
 use weir_live::device::Device;
 use weir_live::namespace::Namespace;
 use weir_northbound::client;
+
+use crate::promtool;
 
 const CE: &str = "\
 id = 1

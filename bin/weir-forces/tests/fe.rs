@@ -1,14 +1,10 @@
 //! A forwarding element with a small control element: an association over real links, and requests that take effect.
 //! Where network namespaces are not permitted, the test prints that and skips.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-#[path = "../../weir/tests/common/mod.rs"]
-mod common;
 
 use std::process::Command;
 use std::time::Duration;
 
-use common::Bench;
+use crate::common::Bench;
 use tokio::time::timeout;
 use weir_base::Span;
 use weir_forces_live::tml::{Common, Link, Local, Security, Transport, tml};

@@ -1,10 +1,5 @@
 //! Paths that are not files, full disks, closed pipes.
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-#[path = "../../weir/tests/common/mod.rs"]
-mod common;
-
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::net::UnixListener;
@@ -12,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use common::{commands, eventually};
+use crate::common::{self, commands, eventually};
 
 fn weir(arguments: &[&str], out: impl Into<Stdio>) -> Output {
     Command::new(common::weir())

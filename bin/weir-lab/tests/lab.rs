@@ -9,8 +9,6 @@
 //! virtual machine, took the processors, the run decides nothing. Every miss is reported with the lab's notes about the
 //! machine.
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
 use std::fmt::Debug;
 use std::path::Path;
 use std::process::Command;

@@ -1,7 +1,6 @@
 //! `weir soak` for some seconds: everything holds.
 //!
 //! Where network namespaces are not permitted, it prints that and skips.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::process::Command;
 

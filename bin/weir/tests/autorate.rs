@@ -4,9 +4,6 @@
 //!  source a0 ---- r0 router r2 ---- m0 [modem: bridge, impair] m1 ---- c0 sink, two addresses that answer pings
 //!      rate = "auto", no load    rate = "auto"
 //! ```
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod common;
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -17,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use common::{Hosts, Router};
+use crate::common::{self, Hosts, Router};
 use serde_json::Value;
 use weir_benches::testbed::{Testbed, run};
 use weir_live::device::Device;

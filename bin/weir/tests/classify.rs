@@ -1,7 +1,5 @@
 //! `weir classify` on captures that the test creates: tables, JSON, labels, pipes, and truncated files.
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

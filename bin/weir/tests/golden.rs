@@ -1,8 +1,6 @@
 //! Recorded outputs: the output of `weir`, and the documents that are generated from the code.
 //! `cargo xtask golden --update` records them again.
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -4,10 +4,6 @@
 //! ```text
 //! this program --(initramfs: itself, weir, ip, ..)--> qemu: init --> this program again: the test
 //! ```
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod common;
-mod gateway;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use common::guest::{self, DONE};
-use common::{Bench, eventually};
-use gateway::{CONFIG, Tag, forwarded, stacks_of, tagged};
+use crate::common::guest::{self, DONE};
+use crate::common::{Bench, eventually};
+use crate::gateway::{CONFIG, Tag, forwarded, stacks_of, tagged};
 use weir_benches::testbed::{Testbed, run, udp_frame};
 use weir_live::device::Device;
 use weir_model::Value;
@@ -26,7 +22,7 @@ use weir_model::Value;
 /// Environment variable that is set in the guest.
 const INSIDE: &str = "WEIR_TEST_GUEST";
 /// The test that does the work in the guest.
-const WORK: &str = "in_the_guest";
+const WORK: &str = "guest::in_the_guest";
 /// The guest is emulated, and the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(240);
 /// Programs that the guest needs in addition to ours.

@@ -1,11 +1,8 @@
 //! `weir init` on real interfaces. Where network namespaces are not permitted, the test prints that and skips.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod common;
 
 use std::fs;
 
-use common::Hosts;
+use crate::common::Hosts;
 use weir_benches::testbed::run;
 
 #[test]

@@ -1,10 +1,5 @@
 //! `weir router` and the kernel beneath it: packets that the kernel still forwards, rules of the machine that are
 //! bypassed with a key, and packets that the kernel itself sends. What a router refuses is in `state.rs`.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod common;
-mod gateway;
-mod oracle;
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -13,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{ANSWERED, Bench, PATIENCE, PING, UNPACED, eventually};
-use gateway::{CONFIG, bypassed, forwarded, received, rules, stacks, wan};
-use oracle::{Case, Probe, V4, V6};
+use crate::common::{ANSWERED, Bench, PATIENCE, PING, UNPACED, eventually};
+use crate::gateway::{CONFIG, bypassed, forwarded, received, rules, stacks, wan};
+use crate::oracle::{self, Case, Probe, V4, V6};
 use weir_benches::testbed::{MACS, SINK, SOURCE, Testbed, run, udp_frame};
 use weir_live::device::Device;
 use weir_model::Value;

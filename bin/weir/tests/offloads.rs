@@ -1,8 +1,5 @@
 //! Hosts that leave checksums and segmentation to hardware, on either side of `weir router`. Every host on veth, tun or
 //! virtio does so by default.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod common;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -11,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Bench, PATIENCE, UNPACED};
+use crate::common::{Bench, PATIENCE, UNPACED};
 use etherparse::PacketBuilder;
 use weir_benches::testbed::{DISCARD, MACS, run};
 use weir_live::device::injector::Injector;

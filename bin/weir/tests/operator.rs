@@ -1,9 +1,5 @@
 //! An operator's view of a running router: tables, JSON, the log, exit codes. The tests use real interfaces. Where
 //! network namespaces are not permitted, they print that and skip.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod common;
-mod promtool;
 
 use std::fs;
 use std::io::Write;
@@ -13,12 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use common::{ANSWERED, Bench};
+use crate::common::{ANSWERED, Bench};
 use serde_json::Value;
 use weir_benches::testbed::{SINK, SOURCE, run};
 use weir_lfb::class::classes;
 use weir_model::class::Type;
 use weir_northbound::{api, client};
+
+use crate::promtool;
 
 const CONFIG: &str = "\
 [port.lan]

@@ -1,9 +1,6 @@
 //! More frames than the router can receive in time: the ring's loss is counted and shown for each port.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
-mod common;
-
-use common::{Bench, UNPACED};
+use crate::common::{Bench, UNPACED};
 use weir_benches::live;
 use weir_benches::testbed::Testbed;
 use weir_live::device::Device;

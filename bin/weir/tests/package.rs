@@ -6,9 +6,6 @@
 //! scripts/guest-debian ---------+--> initramfs --> qemu: systemd --> readme.sh, steps.sh
 //! README.md --(its commands)----+
 //! ```
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod common;
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,7 +13,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use common::guest::{self, DONE};
+use crate::common::guest::{self, DONE};
 
 /// The guest is emulated, and the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(1200);

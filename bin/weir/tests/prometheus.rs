@@ -1,15 +1,12 @@
 //! The dashboard and the alerts use metrics that exist, in queries that Prometheus understands; and every metric
 //! follows Prometheus' naming conventions.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod promtool;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use promtool::{check_metrics, promtool};
+use crate::promtool::{check_metrics, promtool};
 use serde_json::Value;
 
 const RULES: &str = "packaging/prometheus/weir.rules.yml";

@@ -2,9 +2,6 @@
 //!
 //! Each test builds its own hosts (see `weir_benches::testbed`). Where network namespaces are not permitted, it prints
 //! that and skips.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod common;
 
 use std::fs;
 use std::net::UdpSocket;
@@ -13,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{ANSWERED, Bench, eventually};
+use crate::common::{ANSWERED, Bench, eventually};
 use weir_benches::testbed::{SINK, SOURCE, Testbed, run};
 use weir_live::namespace::{Signal, signal};
 use weir_model::observe::Observed;

@@ -1,9 +1,5 @@
 //! Kernel state that decides about packets: refused by name before a start, and while a router runs the kernel forwards
 //! until the state is removed. The kernel alone is the oracle: with the same state, the same packets arrive.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod common;
-mod gateway;
 
 use std::net::UdpSocket;
 use std::process::Command;
@@ -11,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{ANSWERED, Bench, PING, UNPACED};
-use gateway::{CONFIG, wan};
+use crate::common::{ANSWERED, Bench, PING, UNPACED};
+use crate::gateway::{CONFIG, wan};
 use weir_benches::testbed::{SINK, SOURCE, run};
 use weir_model::Value;
 

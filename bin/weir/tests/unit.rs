@@ -1,7 +1,5 @@
 //! The systemd units, checked by systemd's own tool.
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
 use std::path::Path;
 use std::process::Command;
 

@@ -1,5 +1,4 @@
 //! A plane with a control element: packets out, packets in, and no packet missing from the counters.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::net::IpAddr;
 use std::sync::Arc;

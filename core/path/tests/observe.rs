@@ -1,6 +1,5 @@
 //! Observers of a plane: every drop is in exactly one event, whatever the flood, and a filter passes only matching
 //! events.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::collections::BTreeMap;
 

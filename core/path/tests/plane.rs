@@ -1,5 +1,4 @@
 //! A whole plane in memory: frames enter at one port and leave at another, and all of them are accounted for.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::net::IpAddr;
 use std::sync::Arc;

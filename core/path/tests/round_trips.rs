@@ -1,5 +1,4 @@
 //! Round trips of TCP connections that cross a port of a plane, in memory.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use etherparse::{PacketBuilder, PacketBuilderStep, TcpOptionElement, VlanId};
 use std::net::IpAddr;

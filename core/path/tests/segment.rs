@@ -1,14 +1,13 @@
 //! Superframes compared with a slow, obvious reference: the same model of a packet, built once as a
 //! superframe and once for each segment.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod superframes;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use weir_packet::Reason;
 use weir_path::link::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
 use weir_path::link::segment::Superframe;
+
+use crate::superframes;
 
 /// An IP header and how it carries the next IP header.
 #[derive(Clone, Debug)]

@@ -1,5 +1,4 @@
 //! Packets that wait for neighbours, in a whole plane: the effects of a failure, a flood and a scan.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;

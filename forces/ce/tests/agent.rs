@@ -1,7 +1,5 @@
 //! A CE and this repository's FE, without I/O: each understands the other's messages.
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 

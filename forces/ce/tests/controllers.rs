@@ -1,5 +1,4 @@
 //! Conversations of controllers with FEs simulated by a test, without I/O.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -6,8 +6,6 @@
 //!          +--- d1 ---+
 //! ```
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_base::setting::Scalar;

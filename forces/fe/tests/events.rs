@@ -1,12 +1,8 @@
 //! Subscriptions: which events a CE receives, and when.
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod world;
-
+use crate::world::{self, World, on, schema};
 use weir_base::Span;
 use weir_protocol::wire::{Body, Content, LfbSelect, OperationKind, PathData, ResultCode};
-use world::{World, on, schema};
 
 /// The path of an event of our class.
 fn event(class: &str, name: &str) -> Vec<u32> {

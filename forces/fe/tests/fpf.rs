@@ -1,16 +1,12 @@
 //! Sections of flexible packet forwarding as instances that a CE creates, sets and deletes.
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod world;
-
+use crate::world::{FE, World, delete, schema, selector, set, tally, write};
 use weir_base::Span;
 use weir_model::{Change, ComponentPath, Operation};
 use weir_protocol::session::ce::{Deadlines, Ended, Event};
 use weir_protocol::wire::header::Execution;
 use weir_protocol::wire::message::Selects;
 use weir_protocol::wire::{LfbSelect, ResultCode};
-use world::{FE, World, delete, schema, selector, set, tally, write};
 
 const SUCCESS: ResultCode = ResultCode::Success;
 

@@ -1,16 +1,12 @@
 //! Requests of a CE: reading and writing the FE and its router.
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod world;
-
+use crate::world::{self, World, delete, path, schema, selector, set, tally, write};
 use weir_fe::Forwarding;
 use weir_model::Value;
 use weir_protocol::wire::header::Execution;
 use weir_protocol::wire::{
     Body, Content, LfbSelect, Operation, OperationKind, PathData, ResultCode, Selector,
 };
-use world::{World, delete, path, schema, selector, set, tally, write};
 
 const SUCCESS: ResultCode = ResultCode::Success;
 

@@ -1,11 +1,8 @@
 //! Forwarding tables that a CE writes, and the resulting routes of the machine.
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod world;
-
 use std::net::IpAddr;
 
+use crate::world::{self, CE, FE, World, delete, on, selector, set, write};
 use weir_base::Span;
 use weir_fe::fib::{Route, RouteChange};
 use weir_model::Value;
@@ -17,7 +14,6 @@ use weir_protocol::wire::message::Selects;
 use weir_protocol::wire::{
     Body, Content, LfbSelect, OperationKind, PathData, ResultCode, Selector,
 };
-use world::{CE, FE, World, delete, on, selector, set, write};
 
 const LPM: u32 = 10;
 const HOPS: u32 = 12;

@@ -1,18 +1,14 @@
 //! A CE that knows only the classes of the RFCs.
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod world;
-
 use std::collections::BTreeSet;
 
+use crate::world::{self, BACKUP, CE, World, delete, on, tally, write};
 use weir_base::Span;
 use weir_model::Value;
 use weir_protocol::schema::{Kind, Registry};
 use weir_protocol::value;
 use weir_protocol::wire::message::Selects;
 use weir_protocol::wire::{Body, Content, Id, OperationKind, PathData, ResultCode, Selector};
-use world::{BACKUP, CE, World, delete, on, tally, write};
 
 /// A path of a class of the RFCs: its class, its IDs, the layout of its value.
 fn path(class: &str, words: &str) -> (u32, Vec<u32>, Kind) {

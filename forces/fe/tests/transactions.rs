@@ -1,15 +1,11 @@
 //! The FE's part in transactions, and the effect of a lost or new CE on them.
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod world;
-
+use crate::world::{self, BACKUP, CE, FE, World, session, set, write};
 use weir_base::Span;
 use weir_protocol::session::ce::{Deadlines, Ended, Event};
 use weir_protocol::session::fe::State;
 use weir_protocol::wire::message::{Config, Selects};
 use weir_protocol::wire::{Id, LfbSelect, ResultCode};
-use world::{BACKUP, CE, FE, World, session, set, write};
 
 const DEADLINES: Deadlines = Deadlines {
     prepare: Span::from_millis(500),

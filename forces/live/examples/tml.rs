@@ -11,8 +11,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "../tests/tml/flood.rs"]
-mod flood;
 #[path = "../tests/tml/mod.rs"]
 mod tml;
 
@@ -22,7 +20,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use weir_forces_live::tml::{Channel, Link, Schedule, Transport, tml};
 
-use tml::{CASES, Case, control, listen, next, send, settings};
+use tml::{CASES, Case, control, flood, listen, next, send, settings};
 
 const ROUND_TRIPS: usize = 20_000;
 const MESSAGES: u64 = 200_000;

@@ -8,7 +8,6 @@
 //! ```
 //!
 //! Linux is the oracle: the same pings get the same answers as before, when the router's kernel forwarded.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

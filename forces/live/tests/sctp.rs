@@ -1,11 +1,5 @@
 //! SCTP over IP and over UDP on real sockets, each test in its own network namespace.
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "../../../router/live/tests/common/mod.rs"]
-mod common;
-mod tml;
-
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -15,8 +9,8 @@ use tokio::time::{sleep, timeout};
 use weir_forces_live::tml::sctp::packet::{Header, Writer, kind, seal};
 use weir_forces_live::tml::{Fault, Remote, TmlError, Transport, tml};
 
-use common::{eventually, in_namespace, run, succeeds};
-use tml::{
+use crate::common::{eventually, in_namespace, run, succeeds};
+use crate::tml::{
     CASES, Case, LONG, control, counted, is_redirect, join, listen, next, number, pair, redirect,
     send, settings,
 };
@@ -56,7 +50,7 @@ fn event(number: u64) -> Vec<u8> {
 
 #[test]
 fn two_fes_over_ip() {
-    in_namespace("two_fes_over_ip", || {
+    in_namespace(|| {
         if !may_send_raw() {
             return;
         }
@@ -125,7 +119,7 @@ fn capture(file: &str) -> Child {
 
 #[test]
 fn others_read_it_as_forces() {
-    in_namespace("others_read_it_as_forces", || {
+    in_namespace(|| {
         if !may_send_raw() || !succeeds("command -v tcpdump") {
             println!("skipped: no tcpdump");
             return;
@@ -236,7 +230,7 @@ fn there_must_be_a_reason_to_trust_the_network() {
 
 #[test]
 fn nobody_listens() {
-    in_namespace("nobody_listens", || {
+    in_namespace(|| {
         block_on(async {
             for case in [RAW, UDP] {
                 let (_, mut remote) = settings(case);
@@ -254,7 +248,7 @@ fn nobody_listens() {
 /// Garbage, INITs from many ports and packets without an association, while an honest FE works.
 #[test]
 fn a_flood_disturbs_no_link() {
-    in_namespace("a_flood_disturbs_no_link", || {
+    in_namespace(|| {
         block_on(async {
             let (mut local, mut remote) = settings(UDP);
             local.redirect_port = None;
@@ -317,7 +311,7 @@ fn flood(count: u32) {
 /// The FE detects the loss of its CE: at once if the CE closes the link, otherwise by its silence.
 #[test]
 fn a_silent_ce_is_found() {
-    in_namespace("a_silent_ce_is_found", || {
+    in_namespace(|| {
         block_on(async {
             let (_listener, mut fe, _ce) = pair(UDP).await;
             run("ip link set lo down");
@@ -332,7 +326,7 @@ fn a_silent_ce_is_found() {
 /// Control messages and redirects survive a network that loses, duplicates and delays packets.
 #[test]
 fn a_bad_network_loses_no_control_message() {
-    in_namespace("a_bad_network_loses_no_control_message", || {
+    in_namespace(|| {
         block_on(async {
             let (mut local, mut remote) = settings(UDP);
             local.redirect_port = None;

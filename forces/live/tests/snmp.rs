@@ -1,17 +1,12 @@
 //! The SNMP client against Debian's snmpd, in a namespace.
 
-#![allow(clippy::unwrap_used)] // a helper's panic is a failed test
-
-#[path = "../../../router/live/tests/common/mod.rs"]
-mod common;
-
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Stopped, eventually, in_namespace, run};
+use crate::common::{Stopped, eventually, in_namespace, run};
 use weir_forces_live::snmp::{Client, Sample, Secrets, SnmpError, Target};
 
 const PORT: u16 = 1161;
@@ -90,7 +85,7 @@ fn sample(client: &mut Client, ports: &[&str]) -> Result<Vec<(Arc<str>, Sample)>
 
 #[test]
 fn counters_of_an_agent_are_those_of_the_interface() {
-    in_namespace("counters_of_an_agent_are_those_of_the_interface", || {
+    in_namespace(|| {
         run("ip link add out type veth peer name in");
         run("ip address add 10.0.9.1/24 dev out && ip link set out up && ip link set in up");
         run("ip neighbour add 10.0.9.2 lladdr 02:00:00:00:00:02 dev out");
@@ -133,7 +128,7 @@ fn counters_of_an_agent_are_those_of_the_interface() {
 
 #[test]
 fn wrong_secrets_and_dead_agents_are_errors() {
-    in_namespace("wrong_secrets_and_dead_agents_are_errors", || {
+    in_namespace(|| {
         let mut agent = Agent::start();
         let why = |secrets: &str| {
             sample(&mut client(PORT, secrets), &["lo"])

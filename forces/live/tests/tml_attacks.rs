@@ -1,10 +1,6 @@
 //! Attacks on transports of ForCES messages: impostors, silent strangers, forged and replayed datagrams, and changing
 //! addresses.
 
-#![allow(clippy::unwrap_used)]
-
-mod tml;
-
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +17,8 @@ use weir_forces_live::tml::{
 };
 use weir_protocol::wire::Id;
 
-use tml::{
-    CASES, CE, Case, FE, LONG, control, counted, join, listen, next, owner, redirect, send,
+use crate::tml::{
+    self, CASES, CE, Case, FE, LONG, control, counted, join, listen, next, owner, redirect, send,
     settings, setup,
 };
 

@@ -1,17 +1,13 @@
 //! The guarantees that every transport of ForCES messages makes.
 
-#![allow(clippy::unwrap_used)]
-
-mod tml;
-
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use weir_forces_live::tml::{Channel, Ended, Fault, Link, Sent, Transport, tml};
 use weir_protocol::wire::{Body, Message};
 
-use tml::{
-    CASES, Case, FE, LONG, control, counted, is_redirect, join, listen, next, number, pair,
+use crate::tml::{
+    self, CASES, Case, FE, LONG, control, counted, is_redirect, join, listen, next, number, pair,
     redirect, send, settings,
 };
 

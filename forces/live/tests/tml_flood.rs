@@ -1,16 +1,10 @@
 //! A flood of redirects at ten times the channel rate does not starve control messages.
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "tml/flood.rs"]
-mod flood;
-mod tml;
-
 use std::time::Duration;
 
 use weir_forces_live::tml::{Channel, Schedule};
 
-use tml::CASES;
+use crate::tml::{CASES, flood};
 
 const TIME: Duration = Duration::from_secs(3);
 

@@ -1,9 +1,6 @@
 //! Associations: how they begin, how they are lost, and how misbehaving peers are handled.
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod world;
-
+use crate::world::{self, BACKUP, CE, World, ce_params, fe_params, get, ms, packet, select, set};
 use weir_base::{Instant, Span};
 use weir_protocol::session::ce::{self, Ce, LinkId, Manner};
 use weir_protocol::session::fe::{
@@ -18,7 +15,6 @@ use weir_protocol::wire::{
     Body, Envelope, Id, LfbSelect, Message, MessageKind, Operation, OperationKind, PathData,
     ResultCode,
 };
-use world::{BACKUP, CE, World, ce_params, fe_params, get, ms, packet, select, set};
 
 fn manner(deadline: u64) -> Manner {
     Manner {

@@ -7,14 +7,10 @@
 //! - The numbers of waiting requests and of bytes waiting for the transport are bounded.
 //! - When all links are closed, no timer is left.
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod common;
-mod world;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::heartbeats;
+use crate::common::heartbeats;
+use crate::world::{CE, Store, ce_params, get, ms, packet, select, set};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use weir_base::{Instant, Span};
@@ -32,7 +28,6 @@ use weir_protocol::wire::{
     Body, Envelope, Id, LfbSelect, Message, MessageKind, Operation, OperationKind, Outcome,
     PathData, ResultCode,
 };
-use world::{CE, Store, ce_params, get, ms, packet, select, set};
 
 const FES: u32 = 3;
 const LINKS: u64 = 4;

@@ -1,16 +1,13 @@
 //! Arbitrary bytes at arbitrary times: neither side panics, exceeds its memory limits, or loops endlessly.
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod common;
-mod world;
-
+use crate::world::{BACKUP, CE, World, ce_params, fe_params, ms};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use weir_base::Span;
 use weir_protocol::session::fe::{Failover, Standby};
 use weir_protocol::session::{ce, fe};
-use world::{BACKUP, CE, World, ce_params, fe_params, ms};
+
+use crate::common;
 
 /// An action of a malicious peer.
 #[derive(Clone, Debug)]

@@ -5,14 +5,10 @@
 //! - Every accepted request is answered exactly once, if it requests an answer and its CE stays associated.
 //! - The FE is associated exactly while it has a master, and the master is one of its associated CEs.
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod common;
-mod world;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::heartbeats;
+use crate::common::heartbeats;
+use crate::world::{BACKUP, CE, Store, fe_params, get, ms, packet, select, set};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use weir_base::{Instant, Span};
@@ -29,7 +25,6 @@ use weir_protocol::wire::{
     Body, Content, Envelope, Id, LfbSelect, Message, MessageKind, Operation, OperationKind,
     Outcome, PathData, ResultCode,
 };
-use world::{BACKUP, CE, Store, fe_params, get, ms, packet, select, set};
 
 const CES: [Id; 3] = [CE, BACKUP, Id(0x4000_0003)];
 const FE: Id = Id(2);

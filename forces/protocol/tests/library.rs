@@ -1,10 +1,6 @@
 //! Libraries in XML: reading, checking, and errors with their line.
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod fixtures;
-
-use fixtures::fixtures;
+use crate::fixtures::fixtures;
 use proptest::prelude::*;
 use weir_protocol::schema::{Access, Class, Condition, Integer, Kind, Registry, Size, Step};
 

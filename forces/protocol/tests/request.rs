@@ -1,9 +1,6 @@
 //! Requests: pipelined, answered out of order, in parts, late or never; and their execution.
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod world;
-
+use crate::world::{self, CE, Store, World, get, ms, select, set};
 use weir_base::Span;
 use weir_protocol::session::ce::{Event, Manner, RequestError};
 use weir_protocol::session::execute::{self, Target};
@@ -13,7 +10,6 @@ use weir_protocol::wire::{
     Body, Content, Envelope, Id, LfbSelect, Message, Operation, OperationKind, Outcome, PathData,
     ResultCode, Selector,
 };
-use world::{CE, Store, World, get, ms, select, set};
 
 fn manner(ack: Ack, deadline: u64) -> Manner {
     Manner {

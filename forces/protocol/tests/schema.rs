@@ -1,7 +1,5 @@
 //! Schemas, from other libraries, from the standards and from our own declarations; paths by names, IDs and keys.
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
 use weir_model::Value;
 use weir_model::class::{Condition, Event};
 use weir_protocol::schema::{Access, Class, Kind, PARTS_MAX, Registry, Step};

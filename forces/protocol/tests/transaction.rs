@@ -1,9 +1,6 @@
 //! Transactions over several FEs: all or nothing, for every kind of failure.
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod world;
-
+use crate::world::{CE, World, ce_params, config, fe_params, get, ms, set};
 use proptest::prelude::*;
 use weir_base::Span;
 use weir_protocol::session::ce::{
@@ -14,7 +11,6 @@ use weir_protocol::wire::message::Selects;
 use weir_protocol::wire::{
     Body, Id, LfbSelect, Message, Operation, OperationKind, PathData, ResultCode,
 };
-use world::{CE, World, ce_params, config, fe_params, get, ms, set};
 
 const DEADLINES: Deadlines = Deadlines {
     prepare: Span::from_millis(500),

@@ -1,7 +1,5 @@
 //! Values on the wire: the examples of RFC 5810, appendices C and D, encoded by hand, and properties of all values.
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
 use proptest::prelude::*;
 use weir_model::Value;
 use weir_protocol::schema::{

@@ -1,12 +1,7 @@
 //! Messages are read and written bit for bit; no input makes reading panic or take excessive resources.
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
-mod common;
-mod fixtures;
-
-use common::{Vector, own, read};
-use fixtures::fixtures;
+use crate::common::{self, Vector, own, read};
+use crate::fixtures::fixtures;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use weir_protocol::wire::header::MESSAGE_LEN_MAX;

@@ -1,8 +1,6 @@
 //! Generated libraries: reading them gives the same schemas, and their elements have the order and number that the
 //! schemas of RFC 5812 and RFC 7408 require.
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
 use roxmltree::Node;
 use weir_model::class::Condition;
 use weir_protocol::library;

@@ -1,6 +1,5 @@
 //! A port for processes of this machine in whole planes: packets that arrive through it, and packets that it hands to
 //! the kernel.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
 //! Every target on its seeds, on the inputs that once made it fail, and on mutations of both.
+
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::path::Path;

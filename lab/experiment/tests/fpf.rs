@@ -1,8 +1,6 @@
 //! Flexible packet forwarding next to IP, as scenarios in simulation: the counters of the links show the packets'
 //! paths.
 
-#![allow(clippy::unwrap_used)] // as in every test
-
 use std::collections::BTreeMap;
 use std::path::Path;
 

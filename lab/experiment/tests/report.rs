@@ -1,7 +1,5 @@
 //! The report of simulated runs: the page, its plots, and the files for Flent.
 
-#![allow(clippy::unwrap_used)] // as in every test
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,7 +1,5 @@
 //! Every scenario of the repository is readable, and the JSON Schema agrees with the reader.
 
-#![allow(clippy::unwrap_used)] // as in every test
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,5 @@
 //! Scenarios in virtual time: settings take effect, and counts match their names.
 
-#![allow(clippy::unwrap_used)] // as in every test
-
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

@@ -1,13 +1,9 @@
 //! The packet socket between two ends of a veth pair, in a namespace.
 
-#![allow(clippy::unwrap_used)] // a helper's panic is a failed test
-
-mod common;
-
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use common::{eventually, in_namespace, run, succeeds};
+use crate::common::{eventually, in_namespace, run, succeeds};
 use weir_base::Instant;
 use weir_live::clock::{self, Waiter};
 use weir_live::device::af_packet::{AfPacket, OUTGOING_BYTES_MAX, Options};
@@ -79,7 +75,7 @@ fn await_frames(device: &mut AfPacket, count: usize) -> Vec<Got> {
 
 #[test]
 fn frames_arrive_as_they_were_sent() {
-    in_namespace("frames_arrive_as_they_were_sent", || {
+    in_namespace(|| {
         veth_pair();
         let (mut a, mut b) = (open("x0"), open("x1"));
         assert!(a.slots() >= 4096 && a.frame_bytes_max() >= 1518);
@@ -115,7 +111,7 @@ fn frames_arrive_as_they_were_sent() {
 
 #[test]
 fn a_vlan_tag_comes_out_of_band() {
-    in_namespace("a_vlan_tag_comes_out_of_band", || {
+    in_namespace(|| {
         veth_pair();
         let (mut a, mut b) = (open("x0"), open("x1"));
         let mut tagged = frame(MAC_B, [0x81, 0x00], 64);
@@ -137,7 +133,7 @@ fn a_vlan_tag_comes_out_of_band() {
 
 #[test]
 fn what_the_kernel_sends_is_seen_as_outgoing() {
-    in_namespace("what_the_kernel_sends_is_seen_as_outgoing", || {
+    in_namespace(|| {
         veth_pair();
         run(
             "ip addr add 10.0.0.1/24 dev x0 && ip neigh add 10.0.0.2 lladdr 02:00:00:00:00:0b dev x0",
@@ -171,7 +167,7 @@ fn what_the_kernel_sends_is_seen_as_outgoing() {
 
 #[test]
 fn a_frame_longer_than_a_slot_comes_whole() {
-    in_namespace("a_frame_longer_than_a_slot_comes_whole", || {
+    in_namespace(|| {
         veth_pair();
         let small = Options {
             frame_bytes_max: Some(200),
@@ -191,7 +187,7 @@ fn a_frame_longer_than_a_slot_comes_whole() {
 
 #[test]
 fn a_full_ring_and_a_refused_frame_are_counted() {
-    in_namespace("a_full_ring_and_a_refused_frame_are_counted", || {
+    in_namespace(|| {
         veth_pair();
         let few = Options {
             slots: 64,
@@ -216,7 +212,7 @@ fn a_full_ring_and_a_refused_frame_are_counted() {
 
 #[test]
 fn a_full_ring_counts_what_the_kernel_sends() {
-    in_namespace("a_full_ring_counts_what_the_kernel_sends", || {
+    in_namespace(|| {
         veth_pair();
         run(
             "ip addr add 10.0.0.1/24 dev x0 && ip neigh add 10.0.0.2 lladdr 02:00:00:00:00:0b dev x0",
@@ -244,8 +240,7 @@ fn a_full_ring_counts_what_the_kernel_sends() {
 
 #[test]
 fn a_frame_that_the_far_end_never_takes_does_not_block_the_port() {
-    let name = "a_frame_that_the_far_end_never_takes_does_not_block_the_port";
-    in_namespace(name, || {
+    in_namespace(|| {
         veth_pair();
         run("ip link set x1 mtu 1000");
         let (mut a, mut b) = (open("x0"), open("x1"));
@@ -262,57 +257,52 @@ fn a_frame_that_the_far_end_never_takes_does_not_block_the_port() {
 
 #[test]
 fn a_port_that_went_away_is_recognised_and_opened_again() {
-    in_namespace(
-        "a_port_that_went_away_is_recognised_and_opened_again",
-        || {
-            veth_pair();
-            let (mut a, mut b) = (open("x0"), open("x1"));
-            let small = frame(MAC_B, ETHERTYPE, 60);
+    in_namespace(|| {
+        veth_pair();
+        let (mut a, mut b) = (open("x0"), open("x1"));
+        let small = frame(MAC_B, ETHERTYPE, 60);
 
-            run("ip link set x0 down");
-            assert!(device_gone(&a.transmit(&[&small]).unwrap_err()));
-            let mut waiter = Waiter::new().unwrap();
-            let error = loop {
-                // The wait ends immediately, and a bounded number of calls finds the error.
-                let limit = clock::now() + weir_base::Span::from_secs(2);
-                assert!(waiter.wait(a.wait_on(), Some(limit)).unwrap().ready);
-                if let Err(error) = a.receive(10, &mut |_| {}) {
-                    break error;
-                }
-            };
-            assert!(device_gone(&error), "{error}");
-            let quiet = clock::now() + weir_base::Span::from_millis(20);
-            assert!(!waiter.wait(a.wait_on(), Some(quiet)).unwrap().ready);
+        run("ip link set x0 down");
+        assert!(device_gone(&a.transmit(&[&small]).unwrap_err()));
+        let mut waiter = Waiter::new().unwrap();
+        let error = loop {
+            // The wait ends immediately, and a bounded number of calls finds the error.
+            let limit = clock::now() + weir_base::Span::from_secs(2);
+            assert!(waiter.wait(a.wait_on(), Some(limit)).unwrap().ready);
+            if let Err(error) = a.receive(10, &mut |_| {}) {
+                break error;
+            }
+        };
+        assert!(device_gone(&error), "{error}");
+        let quiet = clock::now() + weir_base::Span::from_millis(20);
+        assert!(!waiter.wait(a.wait_on(), Some(quiet)).unwrap().ready);
 
-            run("ip link set x0 up");
-            eventually("carrier", || succeeds("ip link show x0 | grep -q LOWER_UP"));
-            receive(&mut b);
-            assert_eq!(a.transmit(&[&small]).unwrap(), 1);
-            await_frames(&mut b, 1);
+        run("ip link set x0 up");
+        eventually("carrier", || succeeds("ip link show x0 | grep -q LOWER_UP"));
+        receive(&mut b);
+        assert_eq!(a.transmit(&[&small]).unwrap(), 1);
+        await_frames(&mut b, 1);
 
-            run("ip link del x0");
-            eventually("gone", || {
-                let receives = a.receive(10, &mut |_| {});
-                let transmits = a.transmit(&[&small]);
-                receives.is_err_and(|e| device_gone(&e))
-                    || transmits.is_err_and(|e| device_gone(&e))
-            });
-            assert!(device_gone(&a.transmit(&[&small]).unwrap_err()));
-            let error = AfPacket::open("x0", Options::default()).unwrap_err();
-            assert!(device_gone(&error), "{error}");
+        run("ip link del x0");
+        eventually("gone", || {
+            let receives = a.receive(10, &mut |_| {});
+            let transmits = a.transmit(&[&small]);
+            receives.is_err_and(|e| device_gone(&e)) || transmits.is_err_and(|e| device_gone(&e))
+        });
+        assert!(device_gone(&a.transmit(&[&small]).unwrap_err()));
+        let error = AfPacket::open("x0", Options::default()).unwrap_err();
+        assert!(device_gone(&error), "{error}");
 
-            veth_pair();
-            let (mut a, mut b) = (open("x0"), open("x1"));
-            assert_eq!(a.transmit(&[&small]).unwrap(), 1);
-            await_frames(&mut b, 1);
-        },
-    );
+        veth_pair();
+        let (mut a, mut b) = (open("x0"), open("x1"));
+        assert_eq!(a.transmit(&[&small]).unwrap(), 1);
+        await_frames(&mut b, 1);
+    });
 }
 
 #[test]
 fn an_interface_tells_its_mtu_and_becomes_promiscuous_on_request() {
-    let name = "an_interface_tells_its_mtu_and_becomes_promiscuous_on_request";
-    in_namespace(name, || {
+    in_namespace(|| {
         veth_pair();
         run("ip link set x0 mtu 9000");
         assert_eq!(interface::mtu("x0").unwrap(), 9000);
@@ -332,7 +322,7 @@ fn an_interface_tells_its_mtu_and_becomes_promiscuous_on_request() {
 
 #[test]
 fn bursts_of_any_size_keep_order() {
-    in_namespace("bursts_of_any_size_keep_order", || {
+    in_namespace(|| {
         veth_pair();
         let (mut a, mut b) = (open("x0"), open("x1"));
         let mut frames: Vec<Vec<u8>> = Vec::new();

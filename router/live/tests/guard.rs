@@ -4,14 +4,10 @@
 //! host a: ea ---- ra (this namespace) rb ---- eb: host b
 //! ```
 
-#![allow(clippy::unwrap_used)] // a helper's panic is a failed test
-
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use common::{eventually, in_namespace, run, succeeds};
+use crate::common::{eventually, in_namespace, run, succeeds};
 use weir_live::device::Device;
 use weir_live::device::af_packet::{AfPacket, Options};
 use weir_live::kernel::transit::TransitGuard;
@@ -185,7 +181,7 @@ fn stacks(tags_max: usize) -> Vec<Vec<Tag>> {
 
 #[test]
 fn no_stack_of_tags_takes_transit_past_the_guard() {
-    in_namespace("no_stack_of_tags_takes_transit_past_the_guard", || {
+    in_namespace(|| {
         let mut hosts = Hosts::new();
         let stacks = stacks(5);
         let mut frames = Vec::new();
@@ -245,7 +241,7 @@ impl Behind {
 
 #[test]
 fn of_all_ethernet_types_only_those_of_the_box_pass() {
-    in_namespace("of_all_ethernet_types_only_those_of_the_box_pass", || {
+    in_namespace(|| {
         let mut hosts = Hosts::new();
         let behind = Behind::new();
         // The other tests check IP by destination.
@@ -295,7 +291,7 @@ fn of_all_ethernet_types_only_those_of_the_box_pass() {
 
 #[test]
 fn what_is_for_the_box_passes_and_nothing_is_sent_on() {
-    in_namespace("what_is_for_the_box_passes_and_nothing_is_sent_on", || {
+    in_namespace(|| {
         let mut hosts = Hosts::new();
         run("echo 1 > /proc/sys/net/ipv4/conf/all/accept_source_route; \
              echo 1 > /proc/sys/net/ipv4/conf/ra/accept_source_route");
@@ -354,84 +350,78 @@ fn what_is_for_the_box_passes_and_nothing_is_sent_on() {
 
 #[test]
 fn packets_of_the_router_s_own_tunnels_do_not_reach_the_kernel() {
-    in_namespace(
-        "packets_of_the_router_s_own_tunnels_do_not_reach_the_kernel",
-        || {
-            let mut hosts = Hosts::new();
-            let mut guard = TransitGuard::install(&[("ra", Mode::Routed)]).unwrap();
-            let behind = Behind::new();
-            let mut gre = [udp4([10, 0, 1, 1], &[], 0), udp6("fd00:1::1", 0)];
-            (gre[0][9], gre[1][6]) = (47, 47);
-            let mut passes = || {
-                behind.seen();
-                for (ip, ethertype) in gre.iter().zip([0x0800, 0x86dd]) {
-                    hosts.send(&[frame(ROUTER, &[], ethertype, ip)]);
-                }
-                std::thread::sleep(Duration::from_millis(20));
-                behind.seen()
-            };
-            let both = BTreeSet::from([0x0800, 0x86dd]);
-            let ends = |own: &str, other: &str| (own.parse().unwrap(), other.parse().unwrap());
-            assert_eq!(passes(), both, "tunnels of the kernel");
-            let [v4, v6] = [ends("10.0.1.1", "10.0.1.2"), ends("fd00:1::1", "fd00:1::2")];
-            guard.set_tunnels(&[v4]).unwrap();
-            assert_eq!(passes(), BTreeSet::from([0x86dd]));
-            guard.set_tunnels(&[v4, v6]).unwrap();
-            assert_eq!(passes(), BTreeSet::new());
-            let others = [ends("10.0.1.1", "10.0.1.3"), ends("fd00:1::2", "fd00:1::2")];
-            guard.set_tunnels(&others).unwrap();
-            assert_eq!(passes(), both);
-        },
-    );
+    in_namespace(|| {
+        let mut hosts = Hosts::new();
+        let mut guard = TransitGuard::install(&[("ra", Mode::Routed)]).unwrap();
+        let behind = Behind::new();
+        let mut gre = [udp4([10, 0, 1, 1], &[], 0), udp6("fd00:1::1", 0)];
+        (gre[0][9], gre[1][6]) = (47, 47);
+        let mut passes = || {
+            behind.seen();
+            for (ip, ethertype) in gre.iter().zip([0x0800, 0x86dd]) {
+                hosts.send(&[frame(ROUTER, &[], ethertype, ip)]);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            behind.seen()
+        };
+        let both = BTreeSet::from([0x0800, 0x86dd]);
+        let ends = |own: &str, other: &str| (own.parse().unwrap(), other.parse().unwrap());
+        assert_eq!(passes(), both, "tunnels of the kernel");
+        let [v4, v6] = [ends("10.0.1.1", "10.0.1.2"), ends("fd00:1::1", "fd00:1::2")];
+        guard.set_tunnels(&[v4]).unwrap();
+        assert_eq!(passes(), BTreeSet::from([0x86dd]));
+        guard.set_tunnels(&[v4, v6]).unwrap();
+        assert_eq!(passes(), BTreeSet::new());
+        let others = [ends("10.0.1.1", "10.0.1.3"), ends("fd00:1::2", "fd00:1::2")];
+        guard.set_tunnels(&others).unwrap();
+        assert_eq!(passes(), both);
+    });
 }
 
 #[test]
 fn a_macvlan_device_on_a_port_reaches_the_box_and_forwards_nothing() {
-    in_namespace(
-        "a_macvlan_device_on_a_port_reaches_the_box_and_forwards_nothing",
-        || {
-            const UPPER: [u8; 6] = [2, 0, 0, 0, 0, 0xc];
-            let mut hosts = Hosts::new();
-            let mut guard = TransitGuard::install(&[("ra", Mode::Routed)]).unwrap();
-            run(
-                "ip link add up0 link ra address 02:00:00:00:00:0c type macvlan mode bridge && \
+    in_namespace(|| {
+        const UPPER: [u8; 6] = [2, 0, 0, 0, 0, 0xc];
+        let mut hosts = Hosts::new();
+        let mut guard = TransitGuard::install(&[("ra", Mode::Routed)]).unwrap();
+        run(
+            "ip link add up0 link ra address 02:00:00:00:00:0c type macvlan mode bridge && \
              ip link set up0 up && ip addr add 10.0.3.1/24 dev up0",
-            );
-            let address = || {
-                run("ip addr add 10.0.3.2/24 dev ea && \
+        );
+        let address = || {
+            run("ip addr add 10.0.3.2/24 dev ea && \
                  ip neigh replace 10.0.3.1 lladdr 02:00:00:00:00:0c dev ea")
-            };
-            hosts.a.enter(address).unwrap();
-            assert!(hosts.ping("10.0.3.1"), "an address of the box");
-            const LINK_LOCAL: &str = "fe80::ff:fe00:c%ea";
-            assert!(!hosts.ping(LINK_LOCAL), "the new device is not known yet");
-            guard.follow_links().unwrap();
-            eventually("the new device is reached", || hosts.ping(LINK_LOCAL));
-            let tags: [&[Tag]; 4] = [
-                &[],
-                &[(0x8100, 0)],
-                &[(0x8100, 0), (0x8100, 0)],
-                &[(0x88a8, 0), (0x8100, 0), (0x8100, 0)],
-            ];
-            let frames: Vec<_> = (0..)
-                .zip(tags)
-                .map(|(n, tags)| frame(UPPER, tags, 0x0800, &udp4([10, 0, 2, 2], &[], n)))
-                .collect();
-            assert_eq!(hosts.forwarded(&frames), BTreeMap::new());
-            run("ip link del up0");
-            guard.follow_links().unwrap();
-            assert!(!run("nft list ruleset").contains("upper-"));
-            run(
-                "ip link add up0 link ra address 02:00:00:00:00:0c type macvlan mode bridge && \
+        };
+        hosts.a.enter(address).unwrap();
+        assert!(hosts.ping("10.0.3.1"), "an address of the box");
+        const LINK_LOCAL: &str = "fe80::ff:fe00:c%ea";
+        assert!(!hosts.ping(LINK_LOCAL), "the new device is not known yet");
+        guard.follow_links().unwrap();
+        eventually("the new device is reached", || hosts.ping(LINK_LOCAL));
+        let tags: [&[Tag]; 4] = [
+            &[],
+            &[(0x8100, 0)],
+            &[(0x8100, 0), (0x8100, 0)],
+            &[(0x88a8, 0), (0x8100, 0), (0x8100, 0)],
+        ];
+        let frames: Vec<_> = (0..)
+            .zip(tags)
+            .map(|(n, tags)| frame(UPPER, tags, 0x0800, &udp4([10, 0, 2, 2], &[], n)))
+            .collect();
+        assert_eq!(hosts.forwarded(&frames), BTreeMap::new());
+        run("ip link del up0");
+        guard.follow_links().unwrap();
+        assert!(!run("nft list ruleset").contains("upper-"));
+        run(
+            "ip link add up0 link ra address 02:00:00:00:00:0c type macvlan mode bridge && \
              ip link set up0 up && ip addr add 10.0.3.1/24 dev up0",
-            );
-            drop(guard);
-            let alone = hosts.forwarded(&frames);
-            assert_eq!(
-                alone.len(),
-                frames.len(),
-                "the kernel alone forwards {alone:?}"
-            );
-        },
-    );
+        );
+        drop(guard);
+        let alone = hosts.forwarded(&frames);
+        assert_eq!(
+            alone.len(),
+            frames.len(),
+            "the kernel alone forwards {alone:?}"
+        );
+    });
 }

@@ -1,12 +1,8 @@
 //! Routes of a control element in the kernel of a namespace.
 
-#![allow(clippy::unwrap_used)] // a helper's panic is a failed test
-
-mod common;
-
 use std::net::{IpAddr, Ipv4Addr};
 
-use common::{in_namespace, run};
+use crate::common::{in_namespace, run};
 use ipnet::{IpNet, Ipv4Net};
 use weir_live::kernel::install::{InstalledRoute, Installer, RouteChange};
 
@@ -28,7 +24,7 @@ fn route(prefix: &str, gateway: Option<&str>, interface: u32) -> InstalledRoute 
 
 #[test]
 fn routes_come_change_and_go_and_others_stay() {
-    in_namespace("routes_come_change_and_go_and_others_stay", || {
+    in_namespace(|| {
         let lan = up("lan");
         run("ip address add 192.0.2.2/24 dev lan && ip address add 2001:db8::2/64 dev lan nodad");
         run("ip route add 10.0.0.0/8 via 192.0.2.9");
@@ -71,7 +67,7 @@ fn routes_come_change_and_go_and_others_stay() {
 
 #[test]
 fn a_hundred_thousand_routes_are_one_call() {
-    in_namespace("a_hundred_thousand_routes_are_one_call", || {
+    in_namespace(|| {
         const ROUTES: u32 = 100_000;
         let lan = up("lan");
         run("ip address add 192.0.2.2/24 dev lan");

@@ -1,13 +1,9 @@
 //! Following the kernel's tables in a namespace, while `ip` changes them.
 
-#![allow(clippy::unwrap_used)] // a helper's panic is a failed test
-
-mod common;
-
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
-use common::{Peer, eventually, in_namespace, run};
+use crate::common::{Peer, eventually, in_namespace, run};
 use weir_live::kernel::follow;
 use weir_live::kernel::neighbours::Neighbours;
 use weir_path::ip::tables::{Action, Neighbour, NextHop, Tables};
@@ -111,7 +107,7 @@ fn via(interface: u32, gateway: &str, weight: u32) -> NextHop {
 
 #[test]
 fn routes_are_followed() {
-    in_namespace("routes_are_followed", || {
+    in_namespace(|| {
         two_links();
         let followed = Followed::start();
         followed.agrees();
@@ -161,7 +157,7 @@ fn routes_are_followed() {
 
 #[test]
 fn several_next_hops_and_links_that_fail_are_followed() {
-    in_namespace("several_next_hops_and_links_that_fail_are_followed", || {
+    in_namespace(|| {
         two_links();
         let followed = Followed::start();
         let tables = followed.tables();
@@ -203,7 +199,7 @@ fn several_next_hops_and_links_that_fail_are_followed() {
 
 #[test]
 fn next_hop_objects_are_followed() {
-    in_namespace("next_hop_objects_are_followed", || {
+    in_namespace(|| {
         two_links();
         let followed = Followed::start();
         let tables = followed.tables();
@@ -240,7 +236,7 @@ fn next_hop_objects_are_followed() {
 
 #[test]
 fn a_burst_of_changes_is_published_in_few_pieces() {
-    in_namespace("a_burst_of_changes_is_published_in_few_pieces", || {
+    in_namespace(|| {
         two_links();
         let followed = Followed::start();
         let before = followed.publications();
@@ -379,7 +375,7 @@ fn leads_as_the_kernels(tables: &Tables) {
 
 #[test]
 fn after_any_changes_the_tables_are_the_kernels() {
-    in_namespace("after_any_changes_the_tables_are_the_kernels", || {
+    in_namespace(|| {
         two_links();
         let followed = Followed::start();
         let mut number = 1_u64;
@@ -403,7 +399,7 @@ fn after_any_changes_the_tables_are_the_kernels() {
 
 #[test]
 fn more_changes_than_the_socket_holds_are_caught_up() {
-    in_namespace("more_changes_than_the_socket_holds_are_caught_up", || {
+    in_namespace(|| {
         two_links();
         let followed = Followed::start();
         let lines = (0..100_000).map(|n| {
@@ -431,7 +427,7 @@ fn more_changes_than_the_socket_holds_are_caught_up() {
 
 #[test]
 fn neighbours_are_resolved_and_verified_and_no_more() {
-    in_namespace("neighbours_are_resolved_and_verified_and_no_more", || {
+    in_namespace(|| {
         two_links();
         let peer = Peer::new();
         run(&format!("ip link set x1 netns {}", peer.pid()));

@@ -1,12 +1,8 @@
 //! The rules of the machine that transit bypasses, as reported by the kernel.
 
-#![allow(clippy::unwrap_used)] // a helper's panic is a failed test
-
-mod common;
-
 use std::time::Duration;
 
-use common::{in_namespace, run, succeeds, two_hosts};
+use crate::common::{in_namespace, run, succeeds, two_hosts};
 use weir_live::kernel::announcements::Announcements;
 use weir_live::kernel::state::{Changed, Reader, Scope};
 use weir_live::kernel::transit::TransitGuard;
@@ -29,7 +25,7 @@ fn load(rules: &str) {
 
 #[test]
 fn rules_at_every_hook_of_transit_are_found() {
-    in_namespace("rules_at_every_hook_of_transit_are_found", || {
+    in_namespace(|| {
         let (a, _b) = two_hosts();
         let none: [String; 0] = [];
         assert_eq!(found(Mode::Routed), none);
@@ -95,7 +91,7 @@ fn rules_at_every_hook_of_transit_are_found() {
 
 #[test]
 fn a_bridges_rules_count_where_the_ports_are_in_one() {
-    in_namespace("a_bridges_rules_count_where_the_ports_are_in_one", || {
+    in_namespace(|| {
         run("ip link add ra type veth peer name rb");
         load("table bridge t {\n chain c {\n type filter hook forward priority 0;\n drop\n }\n}");
         let none: [String; 0] = [];
@@ -111,7 +107,7 @@ fn a_bridges_rules_count_where_the_ports_are_in_one() {
 
 #[test]
 fn legacy_rules_are_found() {
-    in_namespace("legacy_rules_are_found", || {
+    in_namespace(|| {
         let none: [String; 0] = [];
         if !succeeds("iptables-legacy -t raw -S") {
             println!("skipped: no legacy iptables here");
@@ -134,7 +130,7 @@ fn legacy_rules_are_found() {
 
 #[test]
 fn a_change_of_rules_is_announced() {
-    in_namespace("a_change_of_rules_is_announced", || {
+    in_namespace(|| {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

@@ -1,14 +1,10 @@
 //! Superframes and unfinished checksums through a packet socket. The kernel's result for the same frames is the
 //! reference: it segments them itself when the sending interface has its offloads switched off.
 
-#![allow(clippy::unwrap_used)] // a helper's panic is a failed test
-
-mod common;
-
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
-use common::{eventually, in_namespace, run};
+use crate::common::{eventually, in_namespace, run};
 use weir_base::Streams;
 use weir_discipline::Spec;
 use weir_live::clock;
@@ -161,7 +157,7 @@ fn superframes() -> Vec<Got> {
 
 #[test]
 fn a_superframe_arrives_whole_with_what_is_left_to_do() {
-    in_namespace("a_superframe_arrives_whole_with_what_is_left_to_do", || {
+    in_namespace(|| {
         veth_pair();
         let mut b = open("x1");
         let raw = Injector::open("x0").unwrap();
@@ -185,7 +181,7 @@ fn a_superframe_arrives_whole_with_what_is_left_to_do() {
 
 #[test]
 fn the_kernel_cuts_superframes_into_the_same_segments() {
-    in_namespace("the_kernel_cuts_superframes_into_the_same_segments", || {
+    in_namespace(|| {
         veth_pair();
         run("ethtool -K x0 tso off gso off tx-udp-segmentation off tx off");
         let mut b = open("x1");
@@ -205,7 +201,7 @@ fn the_kernel_cuts_superframes_into_the_same_segments() {
 
 #[test]
 fn superframes_that_find_no_place_are_counted() {
-    in_namespace("superframes_that_find_no_place_are_counted", || {
+    in_namespace(|| {
         veth_pair();
         let mut b = open("x1");
         let raw = Injector::open("x0").unwrap();
@@ -237,7 +233,7 @@ fn superframes_that_find_no_place_are_counted() {
 
 #[test]
 fn what_a_socket_cuts_into_datagrams_arrives_as_one() {
-    in_namespace("what_a_socket_cuts_into_datagrams_arrives_as_one", || {
+    in_namespace(|| {
         veth_pair();
         run("ip addr add 10.0.0.1/24 dev x0");
         run("ip neigh add 10.0.0.2 lladdr 02:00:00:00:00:0b dev x0");
@@ -302,7 +298,7 @@ fn tunnels() -> Vec<(Vec<u8>, u16)> {
 
 #[test]
 fn a_checksum_is_finished_at_any_depth() {
-    in_namespace("a_checksum_is_finished_at_any_depth", || {
+    in_namespace(|| {
         veth_pair();
         let mut b = open("x1");
         let raw = Injector::open("x0").unwrap();

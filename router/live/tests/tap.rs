@@ -1,6 +1,5 @@
 //! A TAP device in a network namespace: the test reads the frames that the kernel sends, and writes frames to the
 //! kernel.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::process::Command;
 use std::time::Duration;
@@ -148,7 +147,7 @@ fn it_vanishes_when_its_owner_is_killed() {
         return;
     };
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "it_vanishes_when_its_owner_is_killed"]);
+    command.args(["--exact", "tap::it_vanishes_when_its_owner_is_killed"]);
     command.env(HOLDER, "yes");
     let mut holder = spawner.spawn(&namespace, command).unwrap();
     let exists = || {

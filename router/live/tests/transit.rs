@@ -1,15 +1,13 @@
 //! Tests that transit is kept away from the kernel, between two hosts in namespaces.
 
-#![allow(clippy::unwrap_used)] // a helper's panic is a failed test
-
-mod common;
-
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Peer, Stopped, eventually, in_namespace, pings, run, succeeds, two_hosts};
+use crate::common::{
+    self, Peer, Stopped, eventually, in_namespace, pings, run, succeeds, two_hosts,
+};
 use weir_base::{Rate, Span, Streams};
 use weir_live::device::Device;
 use weir_live::device::af_packet::{AfPacket, Options};
@@ -18,7 +16,7 @@ use weir_live::worker::{Lease, Worker};
 use weir_path::plane::{Mode, Plane};
 
 /// The name of the test below that only holds a guard, and the environment variable that enables it.
-const OWNER: &str = "owner_of_a_guard";
+const OWNER: &str = "transit::owner_of_a_guard";
 const OWNER_WANTED: &str = "WEIR_TEST_OWNER";
 
 /// Whether a tap at `ra` sees a ping of host `a` to `address`.
@@ -43,7 +41,7 @@ fn take(guard: &mut TransitGuard, port: &str) -> Result<(), Error> {
 
 #[test]
 fn the_kernel_forwards_nothing_while_a_guard_lives() {
-    in_namespace("the_kernel_forwards_nothing_while_a_guard_lives", || {
+    in_namespace(|| {
         let (a, b) = two_hosts();
         eventually("the kernel forwards", || pings(&a, "10.0.2.2"));
         eventually("the kernel forwards IPv6", || pings(&a, "fd00:2::2"));
@@ -99,7 +97,7 @@ fn the_kernel_forwards_nothing_while_a_guard_lives() {
 
 #[test]
 fn routes_that_reject_are_kept_from_the_kernel_too() {
-    in_namespace("routes_that_reject_are_kept_from_the_kernel_too", || {
+    in_namespace(|| {
         let (a, _b) = two_hosts();
         eventually("the kernel forwards", || pings(&a, "10.0.2.2"));
         run("ip route add unreachable 192.0.2.0/24 && ip route add prohibit 198.51.100.0/24");
@@ -115,7 +113,7 @@ fn routes_that_reject_are_kept_from_the_kernel_too() {
 
 #[test]
 fn a_bridged_port_leaves_nothing_to_the_kernel() {
-    in_namespace("a_bridged_port_leaves_nothing_to_the_kernel", || {
+    in_namespace(|| {
         let (a, b) = two_hosts();
         eventually("the kernel answers", || pings(&a, "10.0.1.1"));
         let guard = TransitGuard::install(&[("ra", Mode::Bridged)]).unwrap();
@@ -129,49 +127,45 @@ fn a_bridged_port_leaves_nothing_to_the_kernel() {
 
 #[test]
 fn rules_that_nobody_renews_leave_forwarding_to_the_kernel() {
-    in_namespace(
-        "rules_that_nobody_renews_leave_forwarding_to_the_kernel",
-        || {
-            let (a, _b) = two_hosts();
-            eventually("the kernel forwards", || pings(&a, "10.0.2.2"));
-            for (mode, to) in [(Mode::Routed, "10.0.2.2"), (Mode::Bridged, "10.0.1.1")] {
-                let mut guard = TransitGuard::install(&[]).unwrap();
-                let lifetime = Lease::lifetime(Span::from_millis(300));
-                let renewal = guard.lease(lifetime).unwrap();
-                // Another router on the same machine, which renews nothing.
-                let mut other = TransitGuard::install(&[]).unwrap();
-                other.lease(lifetime).unwrap();
-                guard.take(&[("ra", mode)]).unwrap();
-                guard.limit_local("ra", Some(Rate::from_bps(8))).unwrap(); // ends too
-                thread::sleep(Duration::from_millis(100));
-                assert!(pings(&a, to), "{}", run("nft list ruleset"));
+    in_namespace(|| {
+        let (a, _b) = two_hosts();
+        eventually("the kernel forwards", || pings(&a, "10.0.2.2"));
+        for (mode, to) in [(Mode::Routed, "10.0.2.2"), (Mode::Bridged, "10.0.1.1")] {
+            let mut guard = TransitGuard::install(&[]).unwrap();
+            let lifetime = Lease::lifetime(Span::from_millis(300));
+            let renewal = guard.lease(lifetime).unwrap();
+            // Another router on the same machine, which renews nothing.
+            let mut other = TransitGuard::install(&[]).unwrap();
+            other.lease(lifetime).unwrap();
+            guard.take(&[("ra", mode)]).unwrap();
+            guard.limit_local("ra", Some(Rate::from_bps(8))).unwrap(); // ends too
+            thread::sleep(Duration::from_millis(100));
+            assert!(pings(&a, to), "{}", run("nft list ruleset"));
 
-                let mut worker =
-                    Worker::new(Plane::new(64, 1518, Streams::new(1)), Box::new(|_| {}));
-                worker.set_lease(Some(Lease::new(renewal).unwrap()));
-                let (handle, thread) = worker.start().unwrap();
-                eventually("it renews them", || !pings(&a, to));
-                let (end, ended) = mpsc::channel::<()>();
-                handle
-                    .post(move |_| ended.recv().unwrap_or_default())
-                    .unwrap();
-                eventually("it stands still", || pings(&a, to));
-                drop(end);
-                eventually("it renews them again", || !pings(&a, to));
-                run("ip link set lo down");
-                guard.follow_links().unwrap();
-                assert!(!pings(&a, to), "it renews them by way of the port");
-                run("ip link set lo up");
-                guard.follow_links().unwrap();
-                assert!(!pings(&a, to));
-                guard.end_lease().unwrap();
-                handle.post(Worker::stop).unwrap();
-                thread.join().unwrap();
-                thread::sleep(Duration::from_millis(400));
-                assert!(!pings(&a, to), "they hold as long as the guard lives");
-            }
-        },
-    );
+            let mut worker = Worker::new(Plane::new(64, 1518, Streams::new(1)), Box::new(|_| {}));
+            worker.set_lease(Some(Lease::new(renewal).unwrap()));
+            let (handle, thread) = worker.start().unwrap();
+            eventually("it renews them", || !pings(&a, to));
+            let (end, ended) = mpsc::channel::<()>();
+            handle
+                .post(move |_| ended.recv().unwrap_or_default())
+                .unwrap();
+            eventually("it stands still", || pings(&a, to));
+            drop(end);
+            eventually("it renews them again", || !pings(&a, to));
+            run("ip link set lo down");
+            guard.follow_links().unwrap();
+            assert!(!pings(&a, to), "it renews them by way of the port");
+            run("ip link set lo up");
+            guard.follow_links().unwrap();
+            assert!(!pings(&a, to));
+            guard.end_lease().unwrap();
+            handle.post(Worker::stop).unwrap();
+            thread.join().unwrap();
+            thread::sleep(Duration::from_millis(400));
+            assert!(!pings(&a, to), "they hold as long as the guard lives");
+        }
+    });
 }
 
 /// Does nothing unless the next test starts it.
@@ -185,7 +179,7 @@ fn owner_of_a_guard() {
 
 #[test]
 fn the_kernel_forwards_again_when_the_owner_is_killed() {
-    in_namespace("the_kernel_forwards_again_when_the_owner_is_killed", || {
+    in_namespace(|| {
         let (a, _b) = two_hosts();
         eventually("the kernel forwards", || pings(&a, "10.0.2.2"));
         let mut owner = Stopped(
@@ -207,34 +201,31 @@ fn the_kernel_forwards_again_when_the_owner_is_killed() {
 
 #[test]
 fn a_guard_can_be_renewed_when_its_interface_comes_back() {
-    in_namespace(
-        "a_guard_can_be_renewed_when_its_interface_comes_back",
-        || {
-            run("ip link add x0 type veth peer name x1");
-            let mut guard = TransitGuard::install(&[("x0", Mode::Routed)]).unwrap();
-            run("ip link del x0");
-            // Since Linux 6.16, a chain may wait for its interface; before, the interface must exist.
-            if let Err(error) = take(&mut guard, "x0") {
-                assert!(
-                    error.to_string().contains("chain at the ingress of x0"),
-                    "{error}"
-                );
-            }
-            run("ip link add x0 type veth peer name x1");
-            take(&mut guard, "x0").unwrap();
-            assert!(run("nft list ruleset").contains("device \"x0\""));
-            let too_long = "a-name-that-no-interface-can-have";
-            let error = TransitGuard::install(&[("x1", Mode::Routed), (too_long, Mode::Routed)]);
-            let error = error.unwrap_err();
-            assert!(error.to_string().contains(too_long), "{error}");
-            assert_eq!(run("nft list tables").lines().count(), 1, "all or nothing");
-        },
-    );
+    in_namespace(|| {
+        run("ip link add x0 type veth peer name x1");
+        let mut guard = TransitGuard::install(&[("x0", Mode::Routed)]).unwrap();
+        run("ip link del x0");
+        // Since Linux 6.16, a chain may wait for its interface; before, the interface must exist.
+        if let Err(error) = take(&mut guard, "x0") {
+            assert!(
+                error.to_string().contains("chain at the ingress of x0"),
+                "{error}"
+            );
+        }
+        run("ip link add x0 type veth peer name x1");
+        take(&mut guard, "x0").unwrap();
+        assert!(run("nft list ruleset").contains("device \"x0\""));
+        let too_long = "a-name-that-no-interface-can-have";
+        let error = TransitGuard::install(&[("x1", Mode::Routed), (too_long, Mode::Routed)]);
+        let error = error.unwrap_err();
+        assert!(error.to_string().contains(too_long), "{error}");
+        assert_eq!(run("nft list tables").lines().count(), 1, "all or nothing");
+    });
 }
 
 #[test]
 fn a_guard_of_many_ports_is_one_transaction() {
-    in_namespace("a_guard_of_many_ports_is_one_transaction", || {
+    in_namespace(|| {
         let names: Vec<_> = (0..40).map(|n| format!("x{n}")).collect();
         for pair in names.chunks(2) {
             run(&format!(

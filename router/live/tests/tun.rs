@@ -1,14 +1,10 @@
 //! A TUN device in a network namespace: the test reads packets that the kernel routes into it, and writes packets to
 //! the kernel.
 
-#![allow(clippy::unwrap_used)] // a helper's panic is a failed test
-
-mod common;
-
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use common::{eventually, in_namespace, run, succeeds};
+use crate::common::{eventually, in_namespace, run, succeeds};
 use weir_live::device::Device;
 use weir_live::device::made::MakeError;
 use weir_live::device::tun::Tun;
@@ -43,7 +39,7 @@ fn receive(tun: &mut Tun, burst_max: usize) -> Vec<Vec<u8>> {
 
 #[test]
 fn packets_come_as_frames_and_frames_go_as_packets() {
-    in_namespace("packets_come_as_frames_and_frames_go_as_packets", || {
+    in_namespace(|| {
         let mut tun = device();
         let socket = process();
         assert_eq!(receive(&mut tun, 64), Vec::<Vec<u8>>::new());
@@ -79,7 +75,7 @@ fn packets_come_as_frames_and_frames_go_as_packets() {
 
 #[test]
 fn down_gone_and_taken_are_told_apart() {
-    in_namespace("down_gone_and_taken_are_told_apart", || {
+    in_namespace(|| {
         let mut tun = device();
         let taken = Tun::open("weir0").unwrap_err();
         assert!(matches!(taken, MakeError::Taken(_)), "{taken}");
@@ -106,7 +102,7 @@ fn down_gone_and_taken_are_told_apart() {
 
 #[test]
 fn what_is_not_read_waits_within_a_bound() {
-    in_namespace("what_is_not_read_waits_within_a_bound", || {
+    in_namespace(|| {
         let mut tun = device();
         let socket = process();
         for _ in 0..5000 {

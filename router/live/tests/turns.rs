@@ -1,8 +1,6 @@
 //! Devices take turns by bytes: a device that always has superframes gets no more than a device with ordinary frames.
 //! No iteration of the worker waits while a device is opened or closed.
 
-#![allow(clippy::unwrap_used)] // a helper's panic is a failed test
-
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};

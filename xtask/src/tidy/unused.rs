@@ -19,13 +19,13 @@ pub(super) fn check(tree: &Tree, faults: &mut Vec<String>) {
 /// Checks that every Rust file is a cargo target or a module of one.
 fn sources(tree: &Tree, faults: &mut Vec<String>) {
     let mut reached = BTreeSet::new();
-    let manifests = tree.files().filter_map(|(path, _)| {
+    let manifests = tree.files().filter_map(|(path, text)| {
         let folder = path.strip_suffix("Cargo.toml")?;
-        folder.strip_suffix('/')
+        Some((folder.strip_suffix('/')?, text))
     });
-    for package in manifests {
+    for (package, manifest) in manifests {
         for (path, _) in tree.below(package, ".rs") {
-            if is_target(path.strip_prefix(package).unwrap_or(path)) {
+            if is_target(path.strip_prefix(package).unwrap_or(path), manifest) {
                 reach(tree, path, true, &mut reached);
             }
         }
@@ -38,8 +38,11 @@ fn sources(tree: &Tree, faults: &mut Vec<String>) {
 }
 
 /// Whether cargo compiles this file of a package as a separate target.
-fn is_target(path: &str) -> bool {
+fn is_target(path: &str, manifest: &str) -> bool {
     let path = path.trim_start_matches('/');
+    if path.starts_with("tests/") && manifest.contains("autotests = false") {
+        return manifest.contains(&format!("path = \"{path}\""));
+    }
     if ["src/lib.rs", "src/main.rs", "build.rs"].contains(&path) {
         return true;
     }
@@ -204,11 +207,19 @@ mod tests {
             ("base/tests/big/main.rs", "mod part;\n"),
             ("base/tests/big/part.rs", ""),
             ("base/tests/big/lost.rs", ""),
+            (
+                "one/Cargo.toml",
+                "autotests = false\n[[test]]\npath = \"tests/main.rs\"\n",
+            ),
+            ("one/tests/main.rs", "mod a;\n"),
+            ("one/tests/a.rs", ""),
+            ("one/tests/lost.rs", ""),
         ];
         let expected = [
             "base/src/dead.rs: no `mod` reaches this file",
             "base/src/dead/worse.rs: no `mod` reaches this file",
             "base/tests/big/lost.rs: no `mod` reaches this file",
+            "one/tests/lost.rs: no `mod` reaches this file",
         ];
         assert_eq!(faults(sources, &files), expected);
     }

@@ -3,8 +3,8 @@
 use serde_json::Value;
 use weir_northbound::client;
 
+use super::stage::{CE, FE, Stage, Wire};
 use crate::common::{ANSWERED, PING, eventually, eventually_or};
-use crate::stage::{CE, FE, Stage, Wire};
 
 #[test]
 fn an_fe_that_a_ce_has_disabled_shows_it_and_an_operator_ends_it() {

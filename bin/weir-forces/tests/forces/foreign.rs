@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use weir_benches::testbed::run;
 
+use super::stage::{CE, FE, Stage, Wire};
+use super::wire::{Recorded, relay};
 use crate::common::eventually;
-use crate::stage::{CE, FE, Stage, Wire};
-use crate::wire::{Recorded, relay};
 
 /// The variable with the path of a program that checks files of ForCES messages, and exits with 0 if all are good.
 const CHECKER: &str = "WEIR_FORCES_CHECKER";

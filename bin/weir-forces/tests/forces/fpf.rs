@@ -8,8 +8,8 @@ use serde_json::Value;
 use weir_benches::testbed::MACS;
 use weir_northbound::client;
 
+use super::stage::{CE, FE, Stage, Wire};
 use crate::common::{eventually, eventually_or, kill};
-use crate::stage::{CE, FE, Stage, Wire};
 
 /// The port whose packets take the path.
 const VIDEO: u16 = 5000;

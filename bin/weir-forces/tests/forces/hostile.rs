@@ -7,9 +7,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::stage::{FE, Stage, Wire};
+use super::wire::{CE_ID, HEARTBEAT, REDIRECT, SETUP, accepts, connect, lying, message, read};
 use crate::common::{Router, eventually};
-use crate::stage::{FE, Stage, Wire};
-use crate::wire::{CE_ID, HEARTBEAT, REDIRECT, SETUP, accepts, connect, lying, message, read};
 
 const AT: ([u8; 4], u16) = ([127, 0, 0, 1], 6704);
 /// FEs of the CE's configuration that the attackers claim to be.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::stage::{FE, Stage, Wire};
 use crate::common::{Router, eventually};
-use crate::stage::{FE, Stage, Wire};
 
 /// How often a fault of this kind was counted.
 pub(crate) fn count(stage: &Stage, fault: &str) -> u64 {

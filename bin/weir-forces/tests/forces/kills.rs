@@ -4,8 +4,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::stage::{Stage, Wire};
 use crate::common::{Router, eventually};
-use crate::stage::{Stage, Wire};
 use crate::stream::{Count, Stream};
 
 /// Rounds of each kind of death: WEIR_FORCES_ROUNDS, or two.

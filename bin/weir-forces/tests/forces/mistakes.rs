@@ -2,8 +2,8 @@
 
 use std::fs;
 
+use super::stage::{CE, FE, Stage, Wire};
 use crate::common::eventually;
-use crate::stage::{CE, FE, Stage, Wire};
 
 fn is_refused(stage: &Stage, words: &[&str], expected: &str) {
     let output = stage.weir(words, CE);

@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
+use super::stage::{CE, FE, Stage, Wire};
 use crate::common::{Router, eventually, eventually_or};
-use crate::stage::{CE, FE, Stage, Wire};
 
 /// For how long the association of the FE has existed, in seconds.
 fn up_s(stage: &Stage) -> f64 {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde_json::Value;
 use weir_northbound::client;
 
+use super::impostors::count;
+use super::stage::{CE, FE, Stage, Wire};
 use crate::common::{Router, eventually_or};
-use crate::impostors::count;
-use crate::stage::{CE, FE, Stage, Wire};
 
 /// Sends SIGHUP to both elements, and waits until each has read its file and logs this text.
 fn reload(stage: &Stage, elements: [(&Router, &str); 2]) {

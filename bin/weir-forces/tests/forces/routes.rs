@@ -7,8 +7,8 @@ use std::{fs, thread};
 use serde_json::Value;
 use weir_northbound::client;
 
+use super::stage::{CE, FE, Stage, Wire};
 use crate::common::{PATIENCE, eventually, eventually_or, kill};
-use crate::stage::{CE, FE, Stage, Wire};
 
 /// Number of routes through the sink; they need several messages.
 const ROUTES: u32 = 5000;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use weir_benches::testbed::run;
 use weir_northbound::client;
 
-use crate::stage::{CE, FE, Stage, Wire};
+use super::stage::{CE, FE, Stage, Wire};
 
 const EXAMPLE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),

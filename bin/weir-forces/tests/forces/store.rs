@@ -8,8 +8,8 @@ use std::process::Command;
 use serde_json::Value;
 use weir_northbound::client;
 
+use super::stage::{CE, Stage, Wire};
 use crate::common::{eventually, eventually_or};
-use crate::stage::{CE, Stage, Wire};
 
 /// A small disk, which is removed when this value is dropped.
 struct Disk(PathBuf);

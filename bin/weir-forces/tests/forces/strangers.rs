@@ -4,9 +4,9 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 
+use super::impostors::count;
+use super::stage::{CE, FE, Stage, Wire};
 use crate::common::{eventually, eventually_or};
-use crate::impostors::count;
-use crate::stage::{CE, FE, Stage, Wire};
 
 /// Opens silent connections from a separate address, then replaces one after the other, 250 per second.
 const SILENT: &str = r#"

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use weir_northbound::client;
 
+use super::stage::{CE, FE, Stage, Wire};
 use crate::common::eventually;
-use crate::stage::{CE, FE, Stage, Wire};
 
 /// An escape sequence, a line that looks like ours, a bidirectional override, an eight-bit escape.
 const NAME: &str = "w\u{1b}[2Jest\nfe  in sync\u{202e}\u{9b}1m";

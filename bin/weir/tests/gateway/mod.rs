@@ -2,8 +2,6 @@
 //!
 //! The hosts come from `weir_benches::testbed`.
 
-#![allow(dead_code)] // each test file uses a part
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::thread;

@@ -8,9 +8,9 @@ use etherparse::PacketBuilder;
 use weir_benches::testbed::{MACS, SINK, Testbed};
 use weir_live::device::Device;
 
-use crate::bench::{CONFIG, ip, table};
+use super::bench::{CONFIG, ip, table};
+use super::frames::{Random, receive_all, send_at};
 use crate::common::{Bench, eventually};
-use crate::frames::{Random, receive_all, send_at};
 
 /// Errors that the honest host provokes.
 const TRIES: usize = 20;

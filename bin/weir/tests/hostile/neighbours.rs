@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use weir_benches::testbed::{MACS, Testbed};
 use weir_live::device::Device;
 
-use crate::bench::{CONFIG, ip, sysctl};
+use super::bench::{CONFIG, ip, sysctl};
 use crate::common::{ANSWERED, Bench, eventually};
 
 /// Long enough for a verification of the entries in use.

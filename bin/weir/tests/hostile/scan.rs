@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 use etherparse::PacketBuilder;
 use weir_benches::testbed::{MACS, run};
 
-use crate::bench::{CONFIG, control_seconds, ip, table};
+use super::bench::{CONFIG, control_seconds, ip, table};
+use super::frames::{Random, send_at};
 use crate::common::{Bench, eventually};
-use crate::frames::{Random, send_at};
 
 /// Hosts that are known before the scan; the others are new.
 const KNOWN: u16 = 20;

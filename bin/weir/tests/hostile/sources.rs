@@ -9,9 +9,9 @@ use etherparse::PacketBuilder;
 use weir_benches::testbed::{MACS, SINK, Testbed};
 use weir_live::device::Device;
 
-use crate::bench::{CONFIG, ip, sysctl};
+use super::bench::{CONFIG, ip, sysctl};
+use super::frames::receive_all;
 use crate::common::{ANSWERED, Bench, eventually};
-use crate::frames::receive_all;
 
 /// Sources, and whether Linux forwards them with rp_filter 0, 1 and 2. The default route leads to
 /// the sink.

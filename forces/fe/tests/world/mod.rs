@@ -1,7 +1,5 @@
 //! An agent, a router without packets, and a CE: without sockets and without a clock.
 
-#![allow(dead_code)] // each test uses a part of it
-
 use std::collections::BTreeMap;
 
 use weir_base::{Instant, Span, Tally};

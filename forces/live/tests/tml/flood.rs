@@ -7,7 +7,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep_until};
 use weir_base::Rate;
 use weir_forces_live::tml::{Channel, Link, Report, Schedule, Sent};
 
-use super::tml::{Case, control, is_redirect, join, listen, redirect, settings};
+use super::{Case, control, is_redirect, join, listen, redirect, settings};
 
 /// Rate of the channel.
 const CHANNEL: Rate = Rate::from_mbps(10);

@@ -1,7 +1,8 @@
 //! Links for the tests of transports: a CE and FEs on the loopback interface.
 
-#![allow(dead_code)] // each test file uses a part
-#![allow(clippy::unwrap_used)] // a helper's panic is a failed test
+#![allow(dead_code)] // the example uses a part
+
+pub(crate) mod flood;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};

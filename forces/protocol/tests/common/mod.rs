@@ -1,7 +1,5 @@
 //! Messages for tests: recorded, captured and generated messages.
 
-#![allow(dead_code)] // each test uses a part of it
-
 use proptest::collection::vec;
 use proptest::prelude::*;
 use weir_base::Span;

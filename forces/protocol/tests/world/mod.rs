@@ -1,7 +1,5 @@
 //! FEs and CEs with a network between them, in virtual time; their messages are recorded.
 
-#![allow(dead_code)] // each test uses a part of it
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -170,8 +168,6 @@ pub(crate) struct World {
     /// Every `loses`-th of the messages that may be lost is lost; zero means no loss.
     pub(crate) loses: u64,
     pub(crate) log: String,
-    /// Maximum number of open requests of an FE.
-    pub(crate) most_open: usize,
 }
 
 impl World {
@@ -200,7 +196,6 @@ impl World {
             delay: Span::from_millis(5),
             loses: 0,
             log: String::new(),
-            most_open: 0,
         };
         world.settle();
         world

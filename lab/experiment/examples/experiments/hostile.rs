@@ -12,10 +12,10 @@ use crate::program;
 const DOCUMENT: &str = "docs/hostile-network.md";
 /// The tests that measure, with the names of their tables.
 const TABLES: [(&str, &str); 2] = [
-    ("scans", "scan::the_table_of_scans"),
+    ("scans", "hostile::scan::the_table_of_scans"),
     (
         "errors",
-        "errors::a_flood_of_forged_packets_leaves_an_honest_host_its_errors",
+        "hostile::errors::a_flood_of_forged_packets_leaves_an_honest_host_its_errors",
     ),
 ];
 
@@ -38,7 +38,7 @@ pub(crate) fn run(root: &Path, named: &[&str]) -> Result<(), String> {
         let mut command = Command::new(env!("CARGO"));
         command
             .current_dir(root)
-            .args(["test", "-p", "weir", "--test", "hostile", "--locked"]);
+            .args(["test", "-p", "weir", "--test", "tests", "--locked"]);
         command.args(["--", "--exact", test, "--include-ignored", "--nocapture"]);
         let printed = program::output(&mut command)?;
         let (begin, end) = marks(name);

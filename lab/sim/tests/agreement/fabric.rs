@@ -1,5 +1,4 @@
 //! The simulator's fabric, with a port that receives its packets from a host's datagrams.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;

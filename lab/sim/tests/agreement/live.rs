@@ -1,5 +1,4 @@
 //! The live plane between two devices in memory.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

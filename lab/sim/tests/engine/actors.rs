@@ -1,5 +1,4 @@
 //! Actors: controllers that change ports, and the sampler of queues.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::sync::{Arc, Mutex};
 

@@ -1,5 +1,4 @@
 //! Random networks and traffic: no packet is lost without being counted, and no packet stays in the network forever.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;

@@ -1,5 +1,4 @@
 //! Flexible packet forwarding together with IP: Figure 1 of the paper, with tables written by hand.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
 //! A run depends on its seed and nothing else, and the random numbers of one source do not depend on other sources.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use weir_base::pace::{Load, OnOff};
 use weir_base::{Distribution, Framing, Instant, Rate, Sizes, Spacing, Span, Streams, Times};

@@ -1,10 +1,9 @@
 //! Lines whose rate and delay change, behind ports of a network.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use weir_base::{Bytes, Instant, Rate, Spacing, Span, Varying};
 use weir_sim::{LineSpec, Network, PortId, Simulation};
 
-use crate::support::*;
+use super::support::*;
 
 /// A datagram of 958 B: 1000 B with its headers, 8 000 bit.
 const PIECE: u32 = 958;

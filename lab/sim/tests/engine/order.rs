@@ -1,5 +1,4 @@
 //! The order of events at one instant: arrivals are queued, then links start frames.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use weir_base::{Instant, Rate, Spacing, Span};
 use weir_discipline::Spec;
@@ -61,7 +60,7 @@ fn all_that_comes_at_one_instant_is_queued_before_the_link_starts() {
     // If the first datagram were sent immediately, another datagram would fit.
     for limit in 1..6 {
         let received = receptions(limit, &[millis(5); 5]);
-        assert_eq!(received, limit.into());
+        assert_eq!(received, u64::from(limit));
     }
 }
 

@@ -1,5 +1,4 @@
 //! The paths of packets, and networks that are refused.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -6,7 +6,6 @@
 //!
 //! A mean is tested with the 95 % confidence interval of independent runs (Student), whose seeds are simply the first
 //! numbers. The interval must also be narrow, otherwise any queue would pass.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use weir_base::pace::Load;
 use weir_base::{Framing, Instant, Offered, Rate, Spacing, Span, Streams};

@@ -1,5 +1,4 @@
 //! Helpers that build networks and flows.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -3,7 +3,7 @@
 use weir_base::{Instant, Span};
 use weir_sim::tcp::{Connection, Flags, Options, Variant};
 
-use crate::support::{CLIENT, Fate, Path, SERVER, at, flags, options, pass};
+use super::support::{CLIENT, Fate, Path, SERVER, at, flags, options, pass};
 
 const RTT: Span = Span::from_millis(100);
 

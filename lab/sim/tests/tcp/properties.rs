@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use weir_base::{Instant, Span};
 use weir_sim::tcp::{Connection, Options, Segment, Variant};
 
-use crate::support::{CLIENT, Fate, Path, SERVER, Sent};
+use super::support::{CLIENT, Fate, Path, SERVER, Sent};
 
 const MSS: u32 = 100;
 

@@ -4,7 +4,7 @@ use rand::RngExt;
 use weir_base::{Instant, Span, Streams};
 use weir_sim::tcp::{Options, Variant};
 
-use crate::support::{CLIENT, Fate, Path, SERVER, Sent, at, is_data, options};
+use super::support::{CLIENT, Fate, Path, SERVER, Sent, at, is_data, options};
 
 /// A link that sends a segment every 0.1 ms, behind a queue of `limit` segments, and that also loses one segment in a
 /// thousand.

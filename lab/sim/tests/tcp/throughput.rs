@@ -8,7 +8,7 @@ use rand::RngExt;
 use weir_base::{Instant, Span, Streams};
 use weir_sim::tcp::{Options, Variant};
 
-use crate::support::{CLIENT, Fate, Path, SERVER, Sent, is_data};
+use super::support::{CLIENT, Fate, Path, SERVER, Sent, is_data};
 
 /// Segments delivered in each measurement.
 const SEGMENTS: u64 = 400_000;

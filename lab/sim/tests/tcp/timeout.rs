@@ -3,7 +3,7 @@
 use weir_base::Span;
 use weir_sim::tcp::Variant;
 
-use crate::support::{CLIENT, Fate, Path, SERVER, at, is_data, lose, options};
+use super::support::{CLIENT, Fate, Path, SERVER, at, is_data, lose, options};
 
 const RTT: Span = Span::from_millis(100);
 

@@ -3,7 +3,7 @@
 use weir_base::{Instant, Span};
 use weir_sim::tcp::{Options, Variant};
 
-use crate::support::{CLIENT, Path, SERVER, at, is_data, lose, options, pass};
+use super::support::{CLIENT, Path, SERVER, at, is_data, lose, options, pass};
 
 const RTT: Span = Span::from_millis(100);
 

@@ -14,13 +14,15 @@ const SECONDS_MAX: u64 = 60;
 /// Environment variable that is set in the process in the namespace.
 const INSIDE: &str = "WEIR_TEST_INSIDE";
 
-/// Runs `body` in a new network namespace; `test` is the name of the calling test. If that is not permitted, prints a
-/// message and returns.
-pub(crate) fn in_namespace(test: &str, body: impl FnOnce()) {
+/// Runs the rest of a test, `body`, in a new network namespace. If that is not permitted, prints a message and returns.
+pub(crate) fn in_namespace<F: FnOnce()>(body: F) {
     if std::env::var_os(INSIDE).is_some() {
         run("ip link set lo up");
         return body();
     }
+    // `program::module::test::{{closure}}`
+    let path = std::any::type_name::<F>().trim_end_matches("::{{closure}}");
+    let (_program, test) = path.split_once("::").unwrap();
     let Some(flags) = permitted_flags() else {
         println!("skipped {test}: neither root nor user namespaces are permitted here");
         return;

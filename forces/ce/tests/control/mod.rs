@@ -1,7 +1,5 @@
 //! Conversations of a CE with FEs, without I/O.
 
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
-
 mod double;
 mod steer;
 

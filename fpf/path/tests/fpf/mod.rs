@@ -1,11 +1,7 @@
 //! Flexible packet forwarding in whole planes: frames enter at one port, leave at another, and all are accounted for.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
-#[path = "fpf/cache.rs"]
 mod cache;
-#[path = "fpf/segments.rs"]
 mod segments;
-#[path = "fpf/tunnels.rs"]
 mod tunnels;
 
 use std::collections::BTreeSet;

@@ -5,19 +5,11 @@
 //!  s --- c -------+         +--- a --- t
 //!                 +--- d ---+          IP:  s - c - d - a - t
 //! ```
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
-#[path = "fpf/cache.rs"]
 mod cache;
-#[path = "fpf/classes.rs"]
 mod classes;
-#[path = "../../weir/tests/common/mod.rs"]
-mod common;
-#[path = "fpf/forged.rs"]
 mod forged;
-#[path = "fpf/processes.rs"]
 mod processes;
-#[path = "fpf/segments.rs"]
 mod segments;
 
 use std::collections::BTreeMap;
@@ -28,7 +20,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Router, as_it_stands, eventually};
+use crate::common::{self, Router, as_it_stands, eventually};
 use weir_benches::testbed::run;
 use weir_live::namespace::{Namespace, Spawner};
 use weir_northbound::client;

@@ -2,13 +2,9 @@
 //!
 //! Each test builds its own hosts. Where network namespaces are not permitted, it prints that and skips; so does the part
 //! with a browser where Chromium is not installed. `WEIR_PICTURES=FOLDER` keeps pictures of the page.
-#![allow(clippy::unwrap_used, clippy::expect_used)] // helpers of tests fail like tests
 
 mod browser;
-#[path = "../common/mod.rs"]
-mod common;
-#[path = "../promtool/mod.rs"]
-mod promtool;
+use crate::promtool;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -19,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::common::{self, Bench, eventually};
 use browser::Browser;
-use common::{Bench, eventually};
 use serde_json::Value;
 use weir_benches::testbed::{SINK, SOURCE, run};
 

@@ -2,11 +2,8 @@
 //!
 //! Each test builds its own hosts (see `weir_benches::testbed`). Where network namespaces are not permitted, it prints
 //! that and skips.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 mod bench;
-#[path = "../common/mod.rs"]
-mod common;
 mod errors;
 mod frames;
 mod neighbours;

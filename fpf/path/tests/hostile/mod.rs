@@ -1,6 +1,5 @@
 //! Any bytes as frames, at a router with FPF rules of every kind: nothing panics, every packet ends once, and no memory
 //! is lost.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 mod router;
 

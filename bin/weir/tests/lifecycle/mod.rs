@@ -2,10 +2,7 @@
 //! numbered stream is counted at its destination.
 //!
 //! Each test builds its own hosts. Where network namespaces are not permitted, it prints that and skips.
-#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
-#[path = "../common/mod.rs"]
-mod common;
 mod handover;
 mod hang;
 mod interface;
@@ -13,5 +10,7 @@ mod many;
 mod once;
 mod signals;
 mod socket;
-mod stream;
+pub(crate) mod stream;
 mod untaken;
+
+use crate::common;

@@ -1,0 +1,16 @@
+//! The tests of this crate: one program.
+
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
+
+#[path = "../../weir/tests/common/mod.rs"]
+mod common;
+mod controllers;
+mod exceptions;
+mod fe;
+mod forces;
+mod fpf;
+#[path = "../../weir/tests/promtool/mod.rs"]
+mod promtool;
+#[allow(dead_code)] // uses a part
+#[path = "../../weir/tests/lifecycle/stream.rs"]
+mod stream;

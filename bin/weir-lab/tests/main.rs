@@ -1,0 +1,9 @@
+//! The tests of this crate: one program.
+
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
+
+#[path = "../../weir/tests/common/mod.rs"]
+mod common;
+mod files;
+mod lab;
+mod soak;

@@ -1,0 +1,7 @@
+//! The tests of this crate: one program.
+
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
+
+mod fpf;
+mod hostile;
+mod local;
