@@ -83,6 +83,9 @@ const LONG: &[&str] = &[
     "throughput_is_found_between_the_interfaces_of_an_edge",
 ];
 
+/// Tests that run at a time, for each processor: most of a test's time is waiting for a router, a timer or a peer.
+const TESTS_PER_PROCESSOR: usize = 4;
+
 /// Runs every test except the long ones.
 fn tests() -> bool {
     eprintln!(
@@ -91,7 +94,11 @@ fn tests() -> bool {
     );
     let all = format!("{TEST} --");
     let skipped: Vec<&str> = LONG.iter().flat_map(|name| ["--skip", name]).collect();
-    cargo(&[words(&all), skipped].concat(), &[])
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let threads = (TESTS_PER_PROCESSOR * processors).to_string();
+    // A program that measures chooses another number by itself.
+    let threads = [("RUST_TEST_THREADS", threads.as_str())];
+    cargo(&[words(&all), skipped].concat(), &threads)
 }
 
 /// Runs the long tests.

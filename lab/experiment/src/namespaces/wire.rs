@@ -32,7 +32,7 @@ use crate::topology::{Interface, Topology};
 /// Minimum emulated delay; shorter delays are common in namespaces anyway.
 pub const DELAY_MIN: Span = Span::from_millis(1);
 /// Maximum number of wires with a delay: each is another router, and all share the machine's processors.
-pub const LONG_MAX: usize = 16;
+pub const LONG_MAX: usize = 32;
 /// Bytes of the shortest frame on an Ethernet wire, with preamble and gap.
 const FRAME_BYTES_MIN: u64 = 84;
 /// The assumed rate of a wire without a rate: above the total of the lab's senders.
