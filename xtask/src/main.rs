@@ -70,6 +70,7 @@ fn ci() -> bool {
 /// The tests of the long tier, which `make test-lab` runs before a release: minutes of real time, on a machine that is
 /// theirs. What they measure may depend on how busy the machine is; no other test does.
 const LONG: &[&str] = &[
+    "many_ports_come_and_go_at_once_while_others_forward",
     "a_stranger_has_a_protected_uplink_in_minutes",
     "a_router_under_fire_is_as_before",
     "lru_fq_keeps_tcp_and_the_web_alive_under_a_flood",

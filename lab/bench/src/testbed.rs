@@ -61,6 +61,11 @@ impl Testbed {
             router: Namespace::new()?,
             sink: Namespace::new()?,
         };
+        for host in [&bed.source, &bed.router, &bed.sink] {
+            // Addresses of links count at once; a test that is slow must not find others than a quick one.
+            let setting = "/proc/sys/net/ipv6/conf/default/accept_dad";
+            host.enter(|| std::fs::write(setting, "0"))??;
+        }
         let [a0, r0, r1, b0] = MACS.map(show);
         let links = [
             (0, &bed.source, "a0", &a0, "r0", &r0),

@@ -56,6 +56,11 @@ impl Stream {
     }
 
     pub(crate) fn new(bed: &Testbed, per_second: u32, bytes: usize) -> Self {
+        Self::of(bed, per_second, bytes, u32::MAX)
+    }
+
+    /// Sends at most this number of packets.
+    pub(crate) fn of(bed: &Testbed, per_second: u32, bytes: usize, most: u32) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let socket = bed.source.enter(|| UdpSocket::bind((SOURCE, 0)).unwrap());
         let socket = socket.unwrap();
@@ -68,7 +73,7 @@ impl Stream {
         let sender = {
             let stop = Arc::clone(&stop);
             let gap = Duration::from_secs(1) / per_second;
-            thread::spawn(move || send(&socket, begin, gap, bytes, &stop))
+            thread::spawn(move || send(&socket, begin, (gap, bytes, most), &stop))
         };
         thread::sleep(Duration::from_millis(100));
         Self {
@@ -110,13 +115,20 @@ pub(crate) fn count(sent: u32, arrivals: &[Arrival]) -> Count {
     }
 }
 
-fn send(socket: &UdpSocket, begin: Instant, gap: Duration, bytes: usize, stop: &AtomicBool) -> u32 {
+/// Sends packets with at least `gap` between them: a sender that waited for a processor does not catch up, because a
+/// burst could overflow a queue.
+fn send(
+    socket: &UdpSocket,
+    begin: Instant,
+    (gap, bytes, most): (Duration, usize, u32),
+    stop: &AtomicBool,
+) -> u32 {
     let mut payload = vec![0; bytes - 42];
     let mut number = 0_u32;
-    let first = Instant::now();
-    while !stop.load(Ordering::Relaxed) {
-        let due = first + gap * number;
+    let mut due = Instant::now();
+    while !stop.load(Ordering::Relaxed) && number < most {
         thread::sleep(due.saturating_duration_since(Instant::now()));
+        due = Instant::now().max(due) + gap;
         payload[..4].copy_from_slice(&number.to_be_bytes());
         let now = begin.elapsed().as_nanos() as u64;
         payload[4..12].copy_from_slice(&now.to_be_bytes());
