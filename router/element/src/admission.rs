@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 
 use weir_lfb::Plan;
-use weir_lfb::port::PortPlan;
+use weir_lfb::port::{Direction, PortPlan};
 use weir_model::{ComponentPath, Fault};
 use weir_path::plane::Mode;
 
@@ -121,8 +121,8 @@ pub fn admit(
 
 /// Whether one of the other ports has the same name, interface and kind.
 pub(crate) fn is_kept(port: &PortPlan, others: &[PortPlan]) -> bool {
-    fn place(port: &PortPlan) -> (&str, &str, bool) {
-        (&port.name, &port.interface, port.is_tun)
+    fn place(port: &PortPlan) -> (&str, &str, bool, Direction) {
+        (&port.name, &port.interface, port.is_tun, port.direction)
     }
     others.iter().any(|other| place(other) == place(port))
 }

@@ -33,6 +33,8 @@ pub struct Kind {
     pub routed: Stance,
     /// weir's behaviour in mode "bridged".
     pub bridged: Stance,
+    /// weir's behaviour in mode "queue".
+    pub queue: Stance,
     /// How weir reads the state, and detects changes.
     pub read: &'static str,
     /// The text for an operator about findings of this kind.
@@ -122,6 +124,7 @@ impl Kind {
         match mode {
             Mode::Routed => self.routed,
             Mode::Bridged => self.bridged,
+            Mode::Queue => self.queue,
         }
     }
 
@@ -220,7 +223,7 @@ mod tests {
     #[test]
     fn what_is_refused_or_warned_of_has_advice() {
         for kind in all_kinds() {
-            let acts = [Mode::Routed, Mode::Bridged].map(|mode| {
+            let acts = [Mode::Routed, Mode::Bridged, Mode::Queue].map(|mode| {
                 let stance = kind.stance(mode);
                 assert!(!stance.why().is_empty(), "{}", kind.name);
                 matches!(stance, Stance::Refuses(_) | Stance::Warns(_))

@@ -16,7 +16,7 @@ use crate::class::redirect::REDIRECT;
 use crate::class::status::STATUS;
 use crate::fpf::{FpfPlan, Part};
 use crate::named::{Instance, Named};
-use crate::port::PortPlan;
+use crate::port::{Direction, PortPlan};
 use crate::redirect::RedirectPlan;
 use crate::router::RouterPlan;
 use crate::{queue, section};
@@ -204,22 +204,19 @@ impl Plan {
             let message = format!("a bridge needs two ports, not {}", self.ports.len());
             return Err(Fault::new(ComponentPath::new(["mode"]), message));
         }
-        if self.router.mode == Mode::Bridged && *self.redirect != RedirectPlan::default() {
-            let message = "a bridge cannot redirect packets to a control element; remove `[redirect]`, or \
-                           set mode = \"routed\"";
-            return Err(Fault::new(
-                ComponentPath::new([section::REDIRECT.key]),
-                message,
-            ));
+        let unrouted = match self.router.mode {
+            Mode::Routed => None,
+            Mode::Bridged => Some("a bridge"),
+            Mode::Queue => Some("a router of mode \"queue\""),
+        };
+        if let Some(router) = unrouted {
+            self.check_unrouted(router)?;
         }
-        if self.router.mode == Mode::Bridged && self.fpf.built().is_some() {
-            let message = "a bridge does not support FPF; remove the sections [fpf...], or set mode = \"routed\"";
-            return Err(Fault::new(ComponentPath::new([section::FPF.key]), message));
-        }
-        let tun = self.ports.iter().find(|port| port.is_tun);
-        if let Some(port) = tun.filter(|_| self.router.mode == Mode::Bridged) {
-            let message = "a bridge cannot have a port of kind \"tun\"; remove this port, or set mode = \"routed\"";
-            return Err(Fault::new(at_port(port, "kind"), message));
+        if self.router.mode != Mode::Queue
+            && let Some(port) = self.ports.iter().find(|p| p.direction == Direction::In)
+        {
+            let message = "direction \"in\" needs mode = \"queue\"; otherwise the port at which frames leave queues them";
+            return Err(Fault::new(at_port(port, "direction"), message));
         }
         let asks = |port: &&PortPlan| {
             let auto = port.auto.as_ref();
@@ -234,8 +231,16 @@ impl Plan {
         self.fpf.check_ports(&self.ports)?;
         for (n, port) in self.ports.iter().enumerate() {
             let mut others = self.ports[..n].iter();
-            if let Some(other) = others.find(|o| o.interface == port.interface) {
-                let message = format!("the port `{}` already uses this interface", other.name);
+            let place = |port: &PortPlan| (port.interface.clone(), port.direction);
+            if let Some(other) = others.find(|o| place(o) == place(port)) {
+                let side = match self.router.mode {
+                    Mode::Queue => " in the same direction",
+                    Mode::Routed | Mode::Bridged => "",
+                };
+                let message = format!(
+                    "the port `{}` already uses this interface{side}",
+                    other.name
+                );
                 return Err(Fault::new(at_port(port, "interface"), message));
             }
         }
@@ -246,6 +251,35 @@ impl Plan {
                  lower the queue limits, or set `pool` to at least {needed}"
             );
             return Err(Fault::new(ComponentPath::new(["pool"]), message));
+        }
+        Ok(())
+    }
+
+    /// Checks what only a router with routes supports; `router` names the other kind.
+    fn check_unrouted(&self, router: &str) -> Result<(), Fault> {
+        if *self.redirect != RedirectPlan::default() {
+            let message = format!(
+                "{router} cannot redirect packets to a control element; remove `[redirect]`, or set mode = \"routed\""
+            );
+            return Err(Fault::new(
+                ComponentPath::new([section::REDIRECT.key]),
+                message,
+            ));
+        }
+        if self.fpf.built().is_some() {
+            let message = format!(
+                "{router} does not support FPF; remove the sections [fpf...], or set mode = \"routed\""
+            );
+            return Err(Fault::new(ComponentPath::new([section::FPF.key]), message));
+        }
+        if let Some(port) = self.ports.iter().find(|port| port.is_tun) {
+            let message = format!(
+                "{router} cannot have a port of kind \"tun\"; remove this port, or set mode = \"routed\""
+            );
+            return Err(Fault::new(
+                ComponentPath::new(["port", &port.name, "kind"]),
+                message,
+            ));
         }
         Ok(())
     }
@@ -494,6 +528,7 @@ mod tests {
                 "netfilter_change=unset",
                 "page=",
                 "pool=0",
+                "port.wan.direction=out",
                 "port.wan.discipline.kind=fifo",
                 "port.wan.discipline.limit=100",
                 "port.wan.framing=auto",

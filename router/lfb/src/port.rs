@@ -15,6 +15,8 @@ use crate::auto_rate::AutoRate;
 /// The values of `kind`: an existing interface, and an interface that the router creates.
 const KINDS: [&str; 2] = ["ethernet", TUN];
 const TUN: &str = "tun";
+/// The value of `direction` of a port for received frames.
+const IN: &str = "in";
 /// The value of `rate` of a port that finds its rate; for `mpu` and `framing` it means the default of `overhead`.
 const AUTO: &str = "auto";
 
@@ -129,7 +131,24 @@ pub const PARAMETERS: &[Parameter] = &[
          auto: as defined by the keyword of `overhead`, or none if `overhead` is in bytes",
     )
     .id(33),
+    Parameter::new(
+        "direction",
+        Kind::Word(&["out", IN]),
+        "out",
+        "with mode queue: out: the frames that the kernel sends through the interface; in: the frames that the interface \
+         has received, before the kernel takes them",
+    )
+    .id(34),
 ];
+
+/// The frames of an interface that a port queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Direction {
+    /// Frames that leave.
+    Out,
+    /// Frames that the interface has received.
+    In,
+}
 
 /// Minimum rate: at lower rates a single full frame lasts for seconds.
 const RATE_MIN: Rate = Rate::from_bps(8_000);
@@ -152,6 +171,8 @@ pub struct PortPlan {
     pub framing: Framing,
     /// Share of the rate that the machine's own packets may take.
     pub local_share: f64,
+    /// The queued frames, in mode "queue".
+    pub direction: Direction,
     /// Check of the source addresses of received packets; `None`: as the kernel does it.
     pub source_check: Option<SourceCheck>,
     /// Queue discipline.
@@ -271,6 +292,10 @@ impl PortPlan {
             auto,
             framing: framing(&settings)?,
             local_share: settings.ratio("local_share"),
+            direction: match settings.word("direction") {
+                IN => Direction::In,
+                _ => Direction::Out,
+            },
             source_check: match settings.word("source_check") {
                 "strict" => Some(SourceCheck::Strict),
                 "loose" => Some(SourceCheck::Loose),

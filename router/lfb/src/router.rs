@@ -10,9 +10,10 @@ use weir_path::plane::Mode;
 pub const PARAMETERS: &[Parameter] = &[
     Parameter::new(
         "mode",
-        Kind::Word(&["routed", "bridged"]),
+        Kind::Word(&["routed", "bridged", "queue"]),
         "routed",
-        "routed: a router that follows the kernel's routes; bridged: a bump in the wire between two ports",
+        "routed: a router that follows the kernel's routes; bridged: a bump in the wire between two ports; queue: the \
+         queue of interfaces of a machine whose kernel routes, filters and translates",
     )
     .id(3),
     Parameter::new(
@@ -178,6 +179,7 @@ impl RouterPlan {
         Ok(Self {
             mode: match settings.word("mode") {
                 "bridged" => Mode::Bridged,
+                "queue" => Mode::Queue,
                 _ => Mode::Routed,
             },
             socket: settings.text("socket").to_owned(),

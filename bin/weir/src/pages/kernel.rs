@@ -8,7 +8,7 @@ use super::cell;
 /// The table: a row for each kind, under its part of the kernel.
 pub fn markdown() -> String {
     let mut text = String::from(
-        "| kernel state | what the kernel decides with it | `routed` | `bridged` | how weir reads it |\n|---|---|---|---|---|\n",
+        "| kernel state | what the kernel decides with it | `routed` | `bridged` | `queue` | how weir reads it |\n|---|---|---|---|---|---|\n",
     );
     let shown = |stance: Stance| cell(&format!("**{}**: {}", stance.word(), stance.why()));
     let mut parts: Vec<_> = all_kinds().map(|kind| kind.part).collect();
@@ -17,11 +17,12 @@ pub fn markdown() -> String {
     for part in parts {
         for kind in all_kinds().filter(|kind| kind.part == part) {
             text += &format!(
-                "| {part}: {} | {} | {} | {} | {} |\n",
+                "| {part}: {} | {} | {} | {} | {} | {} |\n",
                 cell(kind.name),
                 cell(kind.decides),
                 shown(kind.routed),
                 shown(kind.bridged),
+                shown(kind.queue),
                 cell(kind.read),
             );
         }
@@ -39,6 +40,7 @@ pub fn json() -> Value {
             "decides": kind.decides,
             "routed": shown(kind.routed),
             "bridged": shown(kind.bridged),
+            "queue": shown(kind.queue),
             "read": kind.read,
             "permit": kind.advice.and_then(|advice| advice.permit).map(|permit| permit.key),
         })

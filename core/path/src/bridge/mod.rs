@@ -1,8 +1,9 @@
-//! The network layer of a bridged port: a bump in the wire.
+//! The network layer of ports that look no route up: a bump in the wire, and the queue of an interface.
 //!
-//! A bridge validates nothing. It reads headers only for the flow key, through two tags; a frame that it does not
+//! The layer validates nothing. It reads headers only for the flow key, through two tags; a frame that it does not
 //! understand, malformed or not, has the family [`Family::Link`](weir_packet::Family::Link). A tag that arrived out of
-//! band is inserted again, and the frame leaves through the other bridged port.
+//! band is inserted again. The frame leaves through the other bridged port, or, where the kernel forwards, through the
+//! port at which it arrived.
 
 use weir_packet::{Packet, Pool, Reason};
 
@@ -17,24 +18,24 @@ pub fn parse(pool: &Pool, mut packet: Packet) -> Parsed {
     Parsed { packet, headers }
 }
 
-/// Sends a frame from one of two bridged ports to the other; `tag` is a tag that arrived out of band. If there are not
-/// exactly two bridged ports, the frame has no destination.
+/// Of two bridged ports, the port across. If there are not exactly two, a frame has no destination.
 #[inline]
-pub fn forward(
-    mut ports: impl Iterator<Item = usize>,
-    ingress: usize,
-    tag: Option<u16>,
-) -> Result<Departure, Reason> {
-    let other = match [ports.next(), ports.next(), ports.next()] {
-        [Some(first), Some(second), None] if second == ingress => first,
-        [Some(_), Some(second), None] => second,
-        _ => return Err(Reason::NotAPort),
-    };
-    Ok(Departure {
+pub fn other(mut ports: impl Iterator<Item = usize>, ingress: usize) -> Result<usize, Reason> {
+    match [ports.next(), ports.next(), ports.next()] {
+        [Some(first), Some(second), None] if second == ingress => Ok(first),
+        [Some(_), Some(second), None] => Ok(second),
+        _ => Err(Reason::NotAPort),
+    }
+}
+
+/// Sends a frame through a port as it came; `tag` is a tag that arrived out of band.
+#[inline]
+pub fn forward(port: usize, tag: Option<u16>) -> Departure {
+    Departure {
         rewrites: Rewrites {
             push_tag: tag,
             ..Rewrites::default()
         },
-        exit: Exit::Port(other),
-    })
+        exit: Exit::Port(port),
+    }
 }

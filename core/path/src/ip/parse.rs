@@ -182,7 +182,7 @@ mod tests {
         let mut pool = pool();
         let mut packet = pool.receive(frame, Instant::ZERO).unwrap();
         let parsed = match mode {
-            Mode::Bridged => bridge::parse(&pool, packet),
+            Mode::Bridged | Mode::Queue => bridge::parse(&pool, packet),
             Mode::Routed => {
                 let link = link::validate(frame)?;
                 let headers = parse(&mut pool, &mut packet, &link)?;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  route:   link -> ip::parse -> source check -> classify -> [burst] -> ip::forward --+--> depart -> Port::offer
-//!  bridge:  bridge::parse ---------------------> classify -----------> bridge::forward-+
+//!  pass:    bridge::parse ---------------------> classify -----------> bridge::forward-+
 //!                     \______________ fates.discard, perhaps an ICMP error
 //!  overlay: takes frames of its Ethernet type after `link`, and packets of a burst before `ip::forward`
 //! ```
@@ -204,19 +204,22 @@ impl Plane {
         route.is_some_and(|route| route.action == Action::Local)
     }
 
-    /// Handles a packet that arrived at a bridged port.
-    pub(super) fn bridge(&mut self, ingress: usize, packet: Packet, arrival: &Arrival) {
+    /// Handles a packet that arrived at a bridged port, or that the kernel forwards.
+    pub(super) fn pass(&mut self, ingress: usize, packet: Packet, arrival: &Arrival) {
         let parsed = bridge::parse(&self.pool, packet);
         if let Err(reason) = self.finish_checksum(&parsed, arrival) {
             return self.discard(parsed.packet, reason);
         }
         let Classified { packet, headers } = classify(&mut self.pool, parsed);
-        let ports = self.ports.iter().enumerate();
-        let bridged = ports
-            .filter(|(_, p)| p.mode == Mode::Bridged)
-            .map(|(n, _)| n);
-        match bridge::forward(bridged, ingress, arrival.vlan) {
-            Ok(departure) => self.depart(packet, &headers, &departure),
+        let port = if self.ports[ingress].mode == Mode::Queue {
+            Ok(ingress)
+        } else {
+            let ports = self.ports.iter().enumerate();
+            let bridged = ports.filter(|(_, p)| p.mode == Mode::Bridged);
+            bridge::other(bridged.map(|(n, _)| n), ingress)
+        };
+        match port {
+            Ok(port) => self.depart(packet, &headers, &bridge::forward(port, arrival.vlan)),
             Err(reason) => self.discard(packet, reason),
         }
     }

@@ -47,6 +47,8 @@ pub enum Mode {
     Routed,
     /// To the other bridged port, as in a bump in the wire.
     Bridged,
+    /// By the kernel, which lends its frames: each goes on through the port at which it arrived.
+    Queue,
 }
 
 /// Maximum frames that are ready for a device but that the device has not taken yet.

@@ -206,7 +206,7 @@ impl Plane {
         let slot = packet.slot;
         match mode {
             Mode::Routed => self.route(ingress, packet, arrival),
-            Mode::Bridged => self.bridge(ingress, packet, arrival),
+            Mode::Bridged | Mode::Queue => self.pass(ingress, packet, arrival),
         }
         Ok(slot)
     }

@@ -34,7 +34,7 @@ fn carry(frame: &[u8], mode: Mode) {
         return;
     };
     let parsed = match mode {
-        Mode::Bridged => bridge::parse(&pool, packet),
+        Mode::Bridged | Mode::Queue => bridge::parse(&pool, packet),
         Mode::Routed => {
             let Ok(link) = link::validate(frame) else {
                 return;
@@ -50,7 +50,7 @@ fn carry(frame: &[u8], mode: Mode) {
     assert!(range.end <= pool.frame(&packet).len());
     assert_eq!(pool.frame(&packet).len(), packet.len as usize);
     match mode {
-        Mode::Bridged => assert_eq!(pool.frame(&packet), frame),
+        Mode::Bridged | Mode::Queue => assert_eq!(pool.frame(&packet), frame),
         Mode::Routed => assert!(headers.is_ip()),
     }
 

@@ -1,7 +1,7 @@
 //! Kinds of kernel state that weir refuses or warns about: a reader of the habitat supplies the findings.
 
 use super::{Advice, Kind, Permit, Stance};
-use Stance::{Refuses, Warns, Without};
+use Stance::{Applies, Refuses, Warns, Without};
 
 pub(super) const NETFILTER_PART: &str = "Netfilter";
 const RULES_PART: &str = "Policy routing";
@@ -13,6 +13,9 @@ pub(super) const SYSCTL_PART: &str = "Sysctls";
 pub(super) const BRIDGE_PART: &str = "Bridges";
 
 pub(super) const NO_IP: Stance = Without("a bridge does not process IP");
+/// In mode "queue" the kernel does everything except the order of packets at the link.
+pub(super) const BESIDE: Stance =
+    Applies("the kernel does this itself, before weir queues the packet or after");
 pub(super) const TABLES: &str = "rtnetlink notifications";
 pub(super) const CONF: &str = "rtnetlink (netconf) notifications; IPv6 links every half second";
 const SURVEYED: &str = "rtnetlink at the start, at a reload, and every half second";
@@ -26,6 +29,7 @@ pub static NETFILTER: Kind = Kind {
     bridged: Refuses(
         "chains at the ingress of a port; of family bridge if the ports are in a bridge; of IP with br_netfilter",
     ),
+    queue: BESIDE,
     read: "nf_tables notifications; legacy iptables every half second",
     advice: Some(Advice {
         claim: "forwarded packets would bypass these netfilter rules of this machine",
@@ -48,6 +52,7 @@ pub static POLICY_RULES: Kind = Kind {
          = true` permits all",
     ),
     bridged: NO_IP,
+    queue: BESIDE,
     read: TABLES,
     advice: Some(Advice {
         claim: "weir does not follow these policy rules of this machine, and would send forwarded packets elsewhere",
@@ -68,6 +73,7 @@ pub static VRF: Kind = Kind {
         "if a port is in one; a VRF without ports, for management, is permitted. `bypass_rules = true` permits it",
     ),
     bridged: Refuses("a port in a VRF is not in a bridge"),
+    queue: BESIDE,
     read: SURVEYED,
     advice: Some(Advice {
         claim: "weir does not follow the routing table of a VRF, and these ports are in one",
@@ -89,6 +95,7 @@ pub static XFRM: Kind = Kind {
          because packets would leave in clear text",
     ),
     bridged: NO_IP,
+    queue: BESIDE,
     read: "xfrm netlink notifications; policies of sockets and XFRM interfaces do not affect ports",
     advice: Some(Advice {
         claim: "weir would forward packets in clear text that these IPsec policies of this machine encrypt or forbid",
@@ -105,6 +112,7 @@ pub static TC_INGRESS: Kind = Kind {
     decides: "qdiscs ingress and clsact, tcx programs, at the ingress of a port: drop, police, change",
     routed: Refuses("they act after the packet tap. `bypass_tc = true` permits it"),
     bridged: Refuses("they act after the packet tap. `bypass_tc = true` permits it"),
+    queue: BESIDE,
     read: "rtnetlink every half second; tcx with bpf(2)",
     advice: Some(Advice {
         claim: "forwarded packets would bypass these traffic-control filters at the ingress of ports",
@@ -125,6 +133,7 @@ pub static TC_REDIRECT: Kind = Kind {
         "redirected frames re-enter after the rules that stop the kernel from forwarding them: weir and the kernel would both forward them. No key permits it",
     ),
     bridged: Refuses("as routed"),
+    queue: BESIDE,
     read: "rtnetlink every half second",
     advice: Some(Advice {
         claim: "these traffic-control filters redirect packets at the ingress of ports, and the kernel would forward them a second time",
@@ -140,6 +149,7 @@ pub static MASTER: Kind = Kind {
     decides: "bridge, bond, team, Open vSwitch: which interface receives the frames of a member",
     routed: Refuses("a port that is a member; the master interface must be the port"),
     bridged: Refuses("a port that is a member of anything but a bridge"),
+    queue: BESIDE,
     read: SURVEYED,
     advice: Some(Advice {
         claim: "the kernel passes the packets of these ports to their master interfaces",
@@ -157,6 +167,7 @@ pub static UNPORTED_DEFAULT: Kind = Kind {
         "one next hop outside the ports is enough. `bypass_default_route = true` permits it",
     ),
     bridged: NO_IP,
+    queue: BESIDE,
     read: TABLES,
     advice: Some(Advice {
         claim: "a default route leads to an interface that is not a port; weir would drop packets for it with reason `not-a-port`",
@@ -175,6 +186,7 @@ pub static UNPORTED_ROUTE: Kind = Kind {
     decides: "other routes to an interface that is not a port",
     routed: Warns("packets that match one are dropped with reason `not-a-port`"),
     bridged: NO_IP,
+    queue: BESIDE,
     read: TABLES,
     advice: Some(Advice {
         claim: "packets from ports to these interfaces, which are not ports, are dropped with reason `not-a-port`",
@@ -190,6 +202,7 @@ pub static SPARE_DEFAULT: Kind = Kind {
     decides: "default routes with a higher metric to an interface that is not a port",
     routed: Warns("once active, it counts as a default route past the ports"),
     bridged: NO_IP,
+    queue: BESIDE,
     read: "rtnetlink at the start and at a reload",
     advice: Some(Advice {
         claim: "if the other default routes are removed, the kernel would forward through an interface that is not a \
@@ -206,6 +219,7 @@ pub static UNFOLLOWED_DEFAULT: Kind = Kind {
     decides: "default routes with a type of service (IPv4) or an encapsulation (MPLS, segment routing, tunnels)",
     routed: Refuses("`bypass_default_route = true` permits it"),
     bridged: NO_IP,
+    queue: BESIDE,
     read: TABLES,
     advice: Some(Advice {
         claim: "weir does not follow these default routes of this machine, and would send forwarded packets elsewhere",
@@ -226,6 +240,7 @@ pub static UNFOLLOWED_ROUTE: Kind = Kind {
         "packets use the route without a type of service; for a route with an encapsulation, weir answers \"unreachable\"",
     ),
     bridged: NO_IP,
+    queue: BESIDE,
     read: TABLES,
     advice: Some(Advice {
         claim: "weir does not follow these routes of this machine",
@@ -242,6 +257,7 @@ pub static FORWARDING_OFF: Kind = Kind {
     decides: "`ip_forward`, `conf.*.forwarding`, `disable_ipv6`, by family and interface",
     routed: Warns("weir follows it: a port forwards a family only while its interface does"),
     bridged: NO_IP,
+    queue: BESIDE,
     read: CONF,
     advice: Some(Advice {
         claim: "neither weir nor, after weir stops, the kernel forwards these packets",
@@ -257,6 +273,7 @@ pub static PATH_MTU: Kind = Kind {
     decides: "`ip_forward_use_pmtu`",
     routed: Warns("weir does not use learned path MTUs, like the kernel by default"),
     bridged: NO_IP,
+    queue: BESIDE,
     read: "/proc/sys every half second",
     advice: Some(Advice {
         claim: "forwarded packets may be longer than path MTUs that this machine has learned",
@@ -274,6 +291,7 @@ pub static XDP: Kind = Kind {
         "they act before weir: their drops and changes apply; frames that they redirect bypass weir's queues",
     ),
     bridged: Warns("as routed"),
+    queue: Warns("as routed"),
     read: SURVEYED,
     advice: Some(Advice {
         claim: "these XDP programs act before weir, and frames that they redirect bypass weir's queues",
@@ -291,6 +309,7 @@ pub static UPPER: Kind = Kind {
         "VLAN and macvlan devices work as before; ipvlan and MACsec devices on a port may receive nothing",
     ),
     bridged: Warns("interfaces on the ports receive nothing"),
+    queue: BESIDE,
     read: SURVEYED,
     advice: Some(Advice {
         claim: "these interfaces on ports may receive nothing while weir runs",
@@ -306,6 +325,7 @@ pub static BRIDGE_FILTER: Kind = Kind {
     decides: "`vlan_filtering`, isolated ports: which frames a bridge passes between two ports",
     routed: Without("a port is not in a bridge"),
     bridged: Refuses("weir passes every frame between its ports"),
+    queue: BESIDE,
     read: SURVEYED,
     advice: Some(Advice {
         claim: "weir passes every frame between its ports, and these bridge settings would block some",

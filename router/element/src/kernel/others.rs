@@ -1,8 +1,8 @@
 //! Kinds of kernel state without a reader of findings: weir follows them, they act by themselves, or weir differs.
 
 use super::kinds::{
-    BRIDGE_PART, CONF, CONTROL_PART, IPSEC_PART, LINKS_PART, NETFILTER_PART, NO_IP, ROUTES_PART,
-    SYSCTL_PART, TABLES,
+    BESIDE, BRIDGE_PART, CONF, CONTROL_PART, IPSEC_PART, LINKS_PART, NETFILTER_PART, NO_IP,
+    ROUTES_PART, SYSCTL_PART, TABLES,
 };
 use super::{Kind, Stance};
 use Stance::{Applies, Differs, Follows, Without};
@@ -21,6 +21,7 @@ const fn plain(
         decides,
         routed,
         bridged,
+        queue: BESIDE,
         read,
         advice: None,
     }

@@ -85,7 +85,7 @@ const COLUMNS: &[Column<ProcessRow>] = &[
         .shown(&[Cell::new("PROCESS")])
         .read(|process| u64::from(process.pid).into()),
     component(3, "mode", TEXT, "routed")
-        .about("`routed` or `bridged`.")
+        .about("`routed`, `bridged` or `queue`.")
         .shown(&[Cell::new("MODE")])
         .read(|process| process.router.mode_word().into()),
     component(4, "socket", TEXT, "/run/weir/weir.sock")
