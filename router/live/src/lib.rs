@@ -10,6 +10,7 @@
 //! - [`hangup`]: waits until the reader of a program's output has ended
 //! - [`kernel`]: the kernel's tables (links, addresses, routes, neighbours), and the rules that keep transit away from
 //!   the kernel
+//! - [`lent`]: frames that the kernel lends, in mode "queue"
 //! - [`programs`]: the other programs of weir
 //! - [`router`]: the running router: starting, changing and stopping it
 //! - [`worker`]: the thread that moves packets between devices through the plane
@@ -111,6 +112,7 @@ pub mod echo;
 pub mod file;
 pub mod hangup;
 pub mod kernel;
+pub mod lent;
 pub mod mutex;
 pub mod namespace;
 #[cfg(feature = "ndpi")]

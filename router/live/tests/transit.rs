@@ -34,9 +34,9 @@ fn tap_sees(a: &Peer, address: &str) -> bool {
 
 /// Takes the transit of a routed port, as a router does.
 fn take(guard: &mut TransitGuard, port: &str) -> Result<(), Error> {
-    let from = guard.take(&[(port, Mode::Routed)])?;
+    let from = guard.take(&[(port.into(), Mode::Routed)])?;
     thread::sleep(from.remaining() + Duration::from_millis(1));
-    guard.settle(&[port])
+    guard.settle(&[port.into()])
 }
 
 #[test]
@@ -80,12 +80,12 @@ fn the_kernel_forwards_nothing_while_a_guard_lives() {
         ));
         assert!(tap_sees(&a, "10.0.2.2"), "the tap is before the guard");
 
-        guard.unprotect("ra").unwrap();
-        guard.unprotect("ra").unwrap();
+        guard.unprotect(&"ra".into()).unwrap();
+        guard.unprotect(&"ra".into()).unwrap();
         assert!(!pings(&a, "10.0.2.2"), "rb drops the answer");
         take(&mut guard, "ra").unwrap();
         take(&mut guard, "ra").unwrap();
-        guard.unprotect("rb").unwrap();
+        guard.unprotect(&"rb".into()).unwrap();
         assert!(!pings(&b, "10.0.1.2"), "ra drops the answer");
         drop(guard);
         eventually("forwarding", || {
@@ -137,7 +137,7 @@ fn rules_that_nobody_renews_leave_forwarding_to_the_kernel() {
             // Another router on the same machine, which renews nothing.
             let mut other = TransitGuard::install(&[]).unwrap();
             other.lease(lifetime).unwrap();
-            guard.take(&[("ra", mode)]).unwrap();
+            guard.take(&[("ra".into(), mode)]).unwrap();
             guard.limit_local("ra", Some(Rate::from_bps(8))).unwrap(); // ends too
             thread::sleep(Duration::from_millis(100));
             assert!(pings(&a, to), "{}", run("nft list ruleset"));
@@ -245,8 +245,8 @@ fn a_guard_of_many_ports_is_one_transaction() {
         assert_eq!(run("nft list ruleset").matches("hook ingress").count(), 40);
         let too_long = "a-name-that-no-interface-can-have";
         assert!(take(&mut guard, too_long).is_err());
-        guard.unprotect(too_long).unwrap();
-        guard.unprotect("x0").unwrap();
+        guard.unprotect(&too_long.into()).unwrap();
+        guard.unprotect(&"x0".into()).unwrap();
         let rules = run("nft list ruleset");
         assert_eq!(rules.matches("hook egress").count(), 39);
         assert!(!rules.contains("\"x0\""), "{rules}");

@@ -67,6 +67,18 @@ pub struct Options {
     pub outgoing: bool,
     /// The frames to deliver from the start.
     pub ownership: OwnershipWindow,
+    /// Where to send frames; by default out of the opened interface.
+    pub through: Option<Through>,
+}
+
+/// The interface out of which frames are sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Through {
+    /// Index of the interface.
+    pub index: u32,
+    /// Whether frames pass the queue of the interface and the traffic control at its egress, and packet sockets there see
+    /// them.
+    pub is_seen: bool,
 }
 
 impl Default for Options {
@@ -77,6 +89,7 @@ impl Default for Options {
             promiscuous: false,
             outgoing: true,
             ownership: OwnershipWindow::ALWAYS,
+            through: None,
         }
     }
 }
@@ -133,7 +146,10 @@ impl AfPacket {
             ring,
             long,
             receiver,
-            sender: open_sender(index)?,
+            sender: open_sender(options.through.unwrap_or(Through {
+                index,
+                is_seen: false,
+            }))?,
             stamps: Stamps::default(),
             ownership: Progress::new(options.ownership, clock::now()),
             counters: Counters::default(),
@@ -379,10 +395,15 @@ fn send_batch(socket: &Socket, frames: &[&[u8]]) -> io::Result<usize> {
 }
 
 /// A second socket for sending: it receives nothing, because its protocol is zero.
-fn open_sender(index: u32) -> io::Result<Socket> {
+fn open_sender(Through { index, is_seen }: Through) -> io::Result<Socket> {
     let sender = Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(0)))?;
-    let on: libc::c_int = 1;
-    sys::set_option(&sender, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &on)?;
+    let bypasses = libc::c_int::from(!is_seen);
+    sys::set_option(
+        &sender,
+        libc::SOL_PACKET,
+        libc::PACKET_QDISC_BYPASS,
+        &bypasses,
+    )?;
     let bytes = SEND_BUFFER_BYTES as libc::c_int;
     if sys::set_option(&sender, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes).is_err() {
         // Not privileged: accept the size that the system grants.

@@ -5,6 +5,8 @@ use std::os::fd::AsRawFd;
 
 use socket2::{Domain, Socket, Type};
 
+use weir_path::ip::tables::Mac;
+
 use crate::sys;
 
 /// Whether the interface called `name` is administratively up.
@@ -41,6 +43,19 @@ pub(super) fn interface_index(socket: &Socket, name: &str) -> io::Result<u32> {
 pub fn index(name: &str) -> io::Result<u32> {
     let any_socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
     interface_index(&any_socket, name)
+}
+
+/// The MAC address of the interface called `name`, in the calling thread's network namespace.
+pub fn mac(name: &str) -> io::Result<Mac> {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+    let request = ask_interface(&socket, name, libc::SIOCGIFHWADDR as libc::Ioctl)?;
+    // SAFETY: the kernel has written a hardware address into the union.
+    let bytes = unsafe { request.ifr_ifru.ifru_hwaddr.sa_data };
+    let mut mac = Mac::default();
+    for (to, from) in mac.iter_mut().zip(bytes) {
+        *to = from as u8;
+    }
+    Ok(mac)
 }
 
 /// Whether the interface called `name` carries Ethernet frames (a tunnel or PPP does not).

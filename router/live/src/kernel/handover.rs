@@ -22,7 +22,7 @@ use weir_base::Span;
 use weir_path::plane::Mode;
 
 use super::nft::Compare;
-use super::transit::{Error, TransitGuard};
+use super::transit::{Error, Side, TransitGuard};
 use crate::clock::UnixTime;
 
 /// Time within which the kernel activates rules and the router learns the instant, unless the machine is overloaded.
@@ -31,7 +31,7 @@ const COMMIT_TIME: Span = Span::from_millis(40);
 impl TransitGuard {
     /// Takes transit at these ports from the kernel, at all of them or none. Returns the instant, in the near future,
     /// from which the frames belong to the router.
-    pub fn take(&mut self, ports: &[(&str, Mode)]) -> Result<UnixTime, Error> {
+    pub fn take(&mut self, ports: &[(Side, Mode)]) -> Result<UnixTime, Error> {
         let from = UnixTime::now().after(COMMIT_TIME);
         self.protect(ports, (Compare::Below, from))?;
         // This may be late: the kernel may have forwarded until now.
@@ -40,18 +40,17 @@ impl TransitGuard {
 
     /// Gives transit at these ports back to the kernel, at all of them or none. Returns the instant, in the near
     /// future, from which the frames belong to the kernel.
-    pub fn give_back(&mut self, ports: &[&str]) -> Result<UnixTime, Error> {
-        let all = || ports.iter().copied();
+    pub fn give_back(&mut self, ports: &[Side]) -> Result<UnixTime, Error> {
         // Packets that the kernel forwards after the handover are not the machine's own. This comes first: it takes
         // several commits, and the router must learn the instant before it comes.
-        self.end_limits(all())?;
+        self.end_limits(ports)?;
         let until = UnixTime::now().after(COMMIT_TIME);
-        self.set_kernels(all(), Some((Compare::AtLeast, until)))?;
+        self.set_kernels(ports, Some((Compare::AtLeast, until)))?;
         Ok(until)
     }
 
     /// Removes the rule with the time from ports that were taken. Call it when that time has come.
-    pub fn settle(&mut self, ports: &[&str]) -> Result<(), Error> {
-        self.set_kernels(ports.iter().copied(), None)
+    pub fn settle(&mut self, ports: &[Side]) -> Result<(), Error> {
+        self.set_kernels(ports, None)
     }
 }

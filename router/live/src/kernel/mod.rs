@@ -38,8 +38,10 @@ pub mod state;
 pub mod tables;
 pub mod transit;
 
+pub(crate) mod helper;
 mod ingress;
 mod iptables;
+mod lending;
 mod links;
 mod local;
 mod netlink;

@@ -77,6 +77,7 @@ impl<'a> Passed<'a> {
     fn of(mode: Mode, ports: &'a [&'a str]) -> io::Result<Self> {
         let (ip, bridge) = match mode {
             Mode::Routed => (true, false),
+            Mode::Queue => (false, false),
             Mode::Bridged => {
                 let links = links::read()?;
                 let mut links = links.values();
@@ -84,6 +85,8 @@ impl<'a> Passed<'a> {
                 (bridge && bridges_call_ip(), bridge)
             }
         };
+        // The kernel forwards, so transit bypasses nothing.
+        let ports = if mode == Mode::Queue { &[] } else { ports };
         Ok(Self { ports, ip, bridge })
     }
 

@@ -301,6 +301,15 @@ impl Rule {
             .is(Compare::Equal, &mark.to_ne_bytes())
     }
 
+    /// Removes the mark of the frame.
+    pub(super) fn unmark(self) -> Self {
+        const NFT_META_MARK: u32 = 3;
+        self.constant(&0_u32.to_ne_bytes())
+            .expression("meta", |data| {
+                data.with_u32_be(2, NFT_META_MARK).with_u32_be(3, REGISTER)
+            })
+    }
+
     /// Loads the frame's packet type: `PACKET_HOST` and so on.
     pub(super) fn packet_type(self) -> Self {
         const NFT_META_PKTTYPE: u32 = 19;
@@ -392,11 +401,16 @@ impl Rule {
         })
     }
 
-    fn key(self) -> Self {
+    /// Loads a constant.
+    fn constant(self, value: &[u8]) -> Self {
         self.expression("immediate", |data| {
             data.with_u32_be(1, REGISTER)
-                .nested(2, |value| value.with(1, &KEY))
+                .nested(2, |data| data.with(1, value))
         })
+    }
+
+    fn key(self) -> Self {
+        self.constant(&KEY)
     }
 
     /// Matches while a set from [`new_set`] has no element.
@@ -416,6 +430,12 @@ impl Rule {
                 .with_u32_be(4, REGISTER)
                 .with(6, &millis(lifetime))
         })
+    }
+
+    /// Sends the frame out of the interface with this index instead.
+    pub(super) fn lend(self, index: u32) -> Self {
+        self.constant(&index.to_ne_bytes())
+            .expression("fwd", |data| data.with_u32_be(1, REGISTER))
     }
 
     /// Counts the frames that reach this point.

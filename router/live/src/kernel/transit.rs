@@ -46,6 +46,7 @@
 //!   kernel does not forward others.
 //! - weir terminates its GRE tunnels itself. The kernel does not know them, and would answer their packets.
 //! - At a bridged port, everything is dropped.
+//! - In mode "queue", [`lending`] passes the frames on to this process.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -57,6 +58,8 @@ use weir_path::plane::Mode;
 pub use super::ingress::Tunnel;
 use super::ingress::{LOCAL_CHAIN, ingress, local_chain, routed};
 use super::lease::{Renewal, Terms};
+use super::lending;
+pub use super::lending::Side;
 use super::links::{self, AboveKind, Links};
 use super::local;
 use super::netlink::NetlinkSocket;
@@ -101,7 +104,7 @@ pub struct TransitGuard {
     pub(super) table: String,
     /// How the rules expire; `None`: only with this process.
     terms: Option<Terms>,
-    ports: BTreeMap<String, Protected>,
+    ports: BTreeMap<Side, Protected>,
     /// Active chains, by name.
     in_force: BTreeMap<String, Chain>,
     /// Counters of removed chains, by interface.
@@ -136,9 +139,7 @@ impl TransitGuard {
             dropped_before: BTreeMap::new(),
         };
         for (port, mode) in ports {
-            guard
-                .ports
-                .insert((*port).to_owned(), Protected::new(*mode));
+            guard.ports.insert((*port).into(), Protected::new(*mode));
         }
         let links = links::read()?;
         let mut chains = vec![local_chain(&[])];
@@ -153,18 +154,18 @@ impl TransitGuard {
     /// `kernels` defines which of their frames belong to the kernel.
     pub(super) fn protect(
         &mut self,
-        ports: &[(&str, Mode)],
+        ports: &[(Side, Mode)],
         kernels: (Compare, UnixTime),
     ) -> Result<(), Error> {
         let before = self.ports.clone();
         for (port, mode) in ports {
-            let local = self.ports.get(*port).and_then(|p| p.local);
+            let local = self.ports.get(port).and_then(|p| p.local);
             let protected = Protected {
                 mode: *mode,
                 local,
                 kernels: Some(kernels),
             };
-            self.ports.insert((*port).to_owned(), protected);
+            self.ports.insert(port.clone(), protected);
         }
         let done = self.renew(ports);
         if done.is_err() {
@@ -174,7 +175,7 @@ impl TransitGuard {
     }
 
     /// Activates the chains of these ports, even those that exist already.
-    fn renew(&mut self, ports: &[(&str, Mode)]) -> Result<(), Error> {
+    fn renew(&mut self, ports: &[(Side, Mode)]) -> Result<(), Error> {
         let links = links::read()?;
         let chains = ports.iter().flat_map(|(port, _)| self.chains(port, &links));
         let chains: Vec<_> = self.renewing(&links).into_iter().chain(chains).collect();
@@ -194,7 +195,7 @@ impl TransitGuard {
     /// Sets, at one instant, which frames of these ports belong to the kernel.
     pub(super) fn set_kernels<'a>(
         &mut self,
-        ports: impl IntoIterator<Item = &'a str>,
+        ports: impl IntoIterator<Item = &'a Side>,
         kernels: Option<(Compare, UnixTime)>,
     ) -> Result<(), Error> {
         let links = links::read()?;
@@ -211,7 +212,7 @@ impl TransitGuard {
     /// Ends the limits on the machine's own packets at these ports.
     pub(super) fn end_limits<'a>(
         &mut self,
-        ports: impl IntoIterator<Item = &'a str>,
+        ports: impl IntoIterator<Item = &'a Side>,
     ) -> Result<(), Error> {
         for port in ports {
             self.keep_count(port)?;
@@ -223,11 +224,12 @@ impl TransitGuard {
     }
 
     /// Keeps the drop counter of a port whose chains will be removed.
-    fn keep_count(&mut self, port: &str) -> io::Result<()> {
+    fn keep_count(&mut self, port: &Side) -> io::Result<()> {
         let is_limited = self.ports.get(port).is_some_and(|p| p.local.is_some());
-        if is_limited && let Some(count) = local::dropped(&mut self.socket, &self.table)?.get(port)
+        let name = &port.interface;
+        if is_limited && let Some(count) = local::dropped(&mut self.socket, &self.table)?.get(name)
         {
-            *self.dropped_before.entry(port.to_owned()).or_default() += *count;
+            *self.dropped_before.entry(name.clone()).or_default() += *count;
         }
         Ok(())
     }
@@ -257,7 +259,7 @@ impl TransitGuard {
     }
 
     /// Removes the rules of one port.
-    pub fn unprotect(&mut self, port: &str) -> Result<(), Error> {
+    pub fn unprotect(&mut self, port: &Side) -> Result<(), Error> {
         self.keep_count(port)?;
         self.ports.remove(port);
         self.sweep(&links::read()?)
@@ -266,7 +268,7 @@ impl TransitGuard {
     /// Reads the interfaces again: VLAN and macvlan devices on the ports come and go.
     pub fn follow_links(&mut self) -> Result<(), Error> {
         let links = links::read()?;
-        let here = |port: &&String| links.values().any(|link| link.name == **port);
+        let here = |port: &&Side| links.values().any(|link| link.name == port.interface);
         let ports = self.ports.keys().filter(here);
         let chains = ports.flat_map(|port| self.chains(port, &links)).collect();
         self.put(None, chains)?;
@@ -276,7 +278,8 @@ impl TransitGuard {
     /// Limits the machine's own packets at a port, or ends the limit. Returns false if this kernel has no hook for that
     /// (before Linux 5.16).
     pub fn limit_local(&mut self, port: &str, most: Option<Rate>) -> Result<bool, Error> {
-        let Some(protected) = self.ports.get_mut(port) else {
+        let side = &Side::from(port);
+        let Some(protected) = self.ports.get_mut(side) else {
             return Ok(true);
         };
         if matches!(protected.kernels, Some((Compare::AtLeast, _))) {
@@ -284,9 +287,9 @@ impl TransitGuard {
         }
         protected.local = most;
         let links = links::read()?;
-        match self.put(None, self.chains(port, &links)) {
+        match self.put(None, self.chains(side, &links)) {
             Err(error) if error.refused_with(libc::EOPNOTSUPP) => {
-                if let Some(protected) = self.ports.get_mut(port) {
+                if let Some(protected) = self.ports.get_mut(side) {
                     protected.local = None;
                 }
                 Ok(false)
@@ -309,10 +312,11 @@ impl TransitGuard {
     }
 
     /// The chains of a port and of the devices on it; chains that others jump to come first.
-    fn chains(&self, port: &str, links: &Links) -> Vec<Chain> {
-        let Some(protected) = self.ports.get(port) else {
+    fn chains(&self, side: &Side, links: &Links) -> Vec<Chain> {
+        let Some(protected) = self.ports.get(side) else {
             return Vec::new();
         };
+        let port = side.interface.as_str();
         let index = links.iter().find(|(_, link)| link.name == port);
         let index = index.map_or(0, |(index, _)| *index); // the kernel refuses a missing interface
         let mut chains = Vec::new();
@@ -330,6 +334,7 @@ impl TransitGuard {
                 hook: Some(ingress(port, index)),
                 rules: Vec::new(),
             }),
+            Mode::Queue => chains.extend(lending::chains(side, index, links)),
         }
         if let Some((how, when)) = protected.kernels {
             for chain in chains.iter_mut().filter(|chain| chain.hook.is_some()) {
@@ -350,7 +355,8 @@ impl TransitGuard {
 
     /// The chain that renews the lease, if there is a lease.
     pub(super) fn renewing(&self, links: &Links) -> Option<Chain> {
-        self.terms.as_ref()?.renewing(self.ports.keys(), links)
+        let interfaces = self.ports.keys().map(|side| &side.interface);
+        self.terms.as_ref()?.renewing(interfaces, links)
     }
 
     /// Devices on top of an interface, directly or indirectly: index and name of each device that passes frames to the
@@ -363,7 +369,7 @@ impl TransitGuard {
                 let stands = link
                     .above
                     .is_some_and(|a| a.below == base && a.kind != AboveKind::Macvtap);
-                if stands && !self.ports.contains_key(&link.name) {
+                if stands && !self.ports.keys().any(|side| side.interface == link.name) {
                     bases.push(*number);
                     found.push((*number, link.name.clone()));
                 }

@@ -9,7 +9,7 @@ use weir_base::{Span, Streams};
 use weir_element::{Completion, Effect, Facts, Limits, Moment, Place};
 use weir_lfb::Plan;
 use weir_lfb::fpf::FpfPlan;
-use weir_lfb::port::PortPlan;
+use weir_lfb::port::{Direction, PortPlan};
 use weir_lfb::redirect::RedirectPlan;
 use weir_path::ip::tables::Tables;
 use weir_path::plane::Mode;
@@ -25,7 +25,7 @@ use crate::device::{OwnershipWindow, interface};
 use crate::kernel::claim::{ClaimError, Claims};
 use crate::kernel::follow;
 use crate::kernel::neighbours::Neighbours;
-use crate::kernel::transit::TransitGuard;
+use crate::kernel::transit::{Side, TransitGuard};
 use crate::mutex::lock;
 use crate::worker::{Handle, Lease, Worker};
 
@@ -34,6 +34,8 @@ pub(super) struct Carrier {
     claims: Claims,
     /// Locked for single changes only, so that readers of its counters do not wait.
     guard: Arc<Mutex<TransitGuard>>,
+    /// Directions of ports, by name.
+    directions: BTreeMap<String, Direction>,
     /// Devices of ports that are not added yet, by name of the port.
     opened: BTreeMap<String, (Mode, Opened)>,
     tables: Option<Arc<Tables>>,
@@ -75,6 +77,7 @@ impl Carrier {
         Ok(Self {
             claims: Claims::new(&owner).map_err(|e| failed("netlink", &e))?,
             guard: Arc::new(Mutex::new(guard)),
+            directions: BTreeMap::new(),
             opened: BTreeMap::new(),
             tables: None,
             worker: None,
@@ -151,8 +154,8 @@ impl Carrier {
                 self.on_worker(move |worker| ports::set_ownership(worker, &ports, ownership))?;
             }
             Effect::Settle(places) => {
-                let interfaces: Vec<_> = interfaces(&places).collect();
-                let settled = lock(&self.guard).settle(&interfaces);
+                let sides: Vec<_> = self.sides(&places).collect();
+                let settled = lock(&self.guard).settle(&sides);
                 settled.map_err(|e| e.to_string())?;
             }
             Effect::GiveBack(places) => return self.give_back(&places),
@@ -166,7 +169,7 @@ impl Carrier {
             Effect::Close(ports) => self.on_worker(move |worker| ports::close(worker, &ports))?,
             Effect::AskDrained { ports, waiting } => return self.ask_drained(ports, waiting),
             Effect::Unprotect(place) => {
-                let removed = lock(&self.guard).unprotect(&place.interface);
+                let removed = lock(&self.guard).unprotect(&self.side(&place));
                 removed.map_err(|e| e.to_string())?;
             }
             Effect::Exchange {
@@ -209,6 +212,7 @@ impl Carrier {
 
     fn open(&mut self, port: PortPlan, mode: Mode) -> Result<(), String> {
         let opened = ports::opened(&port, mode)?;
+        self.directions.insert(port.name.clone(), port.direction);
         self.opened.insert(port.name, (mode, opened));
         Ok(())
     }
@@ -307,8 +311,8 @@ impl Carrier {
     }
 
     fn take(&self, places: &[Place], mode: Mode) -> Result<Completion, String> {
-        let interfaces: Vec<_> = interfaces(places).map(|name| (name, mode)).collect();
-        let from = lock(&self.guard).take(&interfaces);
+        let sides: Vec<_> = self.sides(places).map(|side| (side, mode)).collect();
+        let from = lock(&self.guard).take(&sides);
         let from = from.map_err(|e| e.to_string())?;
         self.renew_lease()?;
         Ok(moment(from.max(UnixTime::now()))) // until the renewal, the kernel may have forwarded
@@ -316,9 +320,23 @@ impl Carrier {
 
     fn give_back(&self, places: &[Place]) -> Result<Completion, String> {
         // Rules vanish with their interface.
-        let there = interfaces(places).filter(|interface| interface::index(interface).is_ok());
+        let there = self.sides(places);
+        let there = there.filter(|side| interface::index(&side.interface).is_ok());
         let until = lock(&self.guard).give_back(&there.collect::<Vec<_>>());
         until.map(moment).map_err(|e| e.to_string())
+    }
+
+    /// The frames that the router takes at a place.
+    fn side(&self, place: &Place) -> Side {
+        let direction = self.directions.get(&place.port);
+        Side {
+            interface: place.interface.clone(),
+            direction: direction.copied().unwrap_or(Direction::Out),
+        }
+    }
+
+    fn sides<'a>(&'a self, places: &'a [Place]) -> impl Iterator<Item = Side> + 'a {
+        places.iter().map(|place| self.side(place))
     }
 
     fn ask_drained(&self, ports: Vec<String>, waiting: bool) -> Result<Completion, String> {
@@ -379,10 +397,6 @@ impl Carrier {
         let kept = kept.filter_map(|interface| interface::index(interface).ok());
         self.claims.keep_only(&kept.collect::<BTreeSet<u32>>());
     }
-}
-
-fn interfaces(places: &[Place]) -> impl Iterator<Item = &str> {
-    places.iter().map(|place| &place.interface[..])
 }
 
 fn moment(when: UnixTime) -> Completion {

@@ -15,6 +15,7 @@ use crate::device::af_packet::{AfPacket, Options};
 use crate::device::interface;
 use crate::device::tun::Tun;
 use crate::device::{Device, OwnershipWindow};
+use crate::lent::Lent;
 use crate::worker::{Event, Opener, Worker};
 
 /// Length of an Ethernet header and two tags.
@@ -57,8 +58,11 @@ pub(super) struct Addition {
 }
 
 pub(super) fn opened(port: &PortPlan, mode: Mode) -> Result<Opened, String> {
-    let is_tun = port.is_tun;
+    let (is_tun, direction) = (port.is_tun, port.direction);
     let mut open: Opener = Box::new(move |interface| {
+        if mode == Mode::Queue {
+            return Ok(Box::new(Lent::open(interface, direction)?));
+        }
         if is_tun {
             let tun = Tun::open(interface).map_err(std::io::Error::other)?;
             return Ok(Box::new(tun));

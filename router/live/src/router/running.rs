@@ -16,6 +16,7 @@ use weir_lfb::port::PortPlan;
 use weir_model::{Fault, Operation};
 use weir_path::exception::{Exception, Injection};
 use weir_path::ip::tables::Tables;
+use weir_path::plane::Mode;
 
 use super::findings::KernelFindings;
 use super::input::Input;
@@ -247,6 +248,9 @@ impl Running {
     /// For each interface, the maximum rate of the machine's own packets; `None` if its port is not paced.
     pub(super) fn local_limits(&self) -> Vec<(String, Option<Rate>)> {
         let ActiveState { plan, taken, .. } = &*self.in_force();
+        if plan.router.mode == Mode::Queue {
+            return Vec::new(); // the queues hold packets of the machine too
+        }
         let limit = |port: &PortPlan| {
             let interface = taken.get(&port.name)?;
             let rate = self.finders.rate(&port.name).or(port.rate);

@@ -68,6 +68,6 @@ fn unfit(plan: &Plan) -> BTreeMap<String, Unfit> {
 pub(super) fn bridges(mode: Mode) -> Option<BTreeMap<String, u32>> {
     match mode {
         Mode::Bridged => bridge::masters().ok(),
-        Mode::Routed => None,
+        Mode::Routed | Mode::Queue => None,
     }
 }

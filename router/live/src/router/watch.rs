@@ -120,7 +120,7 @@ impl Watch {
             self.whole_at = Some(Instant::now());
             self.past = match mode {
                 Mode::Routed => state::past(&tables, &scope),
-                Mode::Bridged => Vec::new(),
+                Mode::Bridged | Mode::Queue => Vec::new(),
             };
         }
         if mode == Mode::Routed {

@@ -57,7 +57,13 @@ fn receive_burst(
     let Some(device) = link.device.as_mut() else {
         return Ok(0);
     };
-    let bridged = plane.ports()[number].mode == Mode::Bridged;
+    let mode = plane.ports()[number].mode;
+    let takes_all = mode != Mode::Routed;
+    // The kernel keeps no copy of a frame that it lends.
+    let leased_until = match mode {
+        Mode::Queue => Instant::FAR_FUTURE,
+        Mode::Routed | Mode::Bridged => leased_until,
+    };
     let mut burst = plane.burst(number);
     device.receive(share, &mut |frame| match frame.direction {
         _ if frame.arrived >= leased_until => {} // the thread stalled in this iteration
@@ -66,7 +72,7 @@ fn receive_burst(
             plane.charge(number, frame.bytes, &arrival(&frame));
             plane.show_kernels(number, frame.bytes, &arrival(&frame));
         }
-        Direction::Other if !bridged => {}
+        Direction::Other if !takes_all => {}
         Direction::Host | Direction::Group | Direction::Other => {
             burst.receive(frame.bytes, arrival(&frame));
             if frame.offload.segmentation.is_some() {

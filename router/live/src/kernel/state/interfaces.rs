@@ -74,6 +74,7 @@ fn found(scope: &Scope, links: &BTreeMap<u32, Link>) -> Vec<Finding> {
         let kinds: &[&str] = match scope.mode {
             Mode::Routed => &TAKERS,
             Mode::Bridged => &STANDING,
+            Mode::Queue => &[],
         };
         let on_it = links.values().filter(|upper| upper.below == Some(*index));
         let takers = on_it.filter(|upper| kinds.contains(&upper.kind.as_str()));

@@ -1,0 +1,95 @@
+//! The rules of mode "queue", by which the kernel lends the frames of an interface to this process.
+//!
+//! ```text
+//! chain out-NAME { type filter hook egress device "NAME" priority -500; policy accept;
+//!     meta mark MARK meta mark set 0 accept   # sent by weir
+//!     ether daddr 01:80:c2:00:00:00/44 accept # LLDP, EAPOL, LACP, PTP, STP: of this link alone
+//!     fwd to "weir-oINDEX"
+//! }
+//! chain in-NAME { the same at the ingress hook, to "weir-iINDEX" }
+//! chain end-weir-oINDEXr { type filter hook ingress device "weir-oINDEXr"; policy drop; }
+//! chain back-weir-iINDEXr { type filter hook egress device "weir-iINDEXr"; policy drop; meta mark MARK accept }
+//! ```
+//!
+//! The chains come first at their hooks, so that other chains there see each frame once: when weir has sent it. Traffic
+//! control and packet sockets at the ingress come before the hook and see received frames twice.
+
+use weir_lfb::port::Direction;
+
+use super::helper;
+use super::links::Links;
+use super::nft::{Base, Chain, Compare, Hook, NF_NETDEV_EGRESS, NF_NETDEV_INGRESS, Rule};
+use crate::device::af_packet::MARK;
+
+/// Priority before any other chain of the hook.
+const PRIORITY: i32 = -500;
+/// Groups that no bridge forwards (IEEE 802.1Q, table 8-1): the first 44 bits.
+const LINK_LOCAL: [u8; 6] = [0x01, 0x80, 0xc2, 0, 0, 0];
+const LINK_LOCAL_MASK: [u8; 6] = [0xff, 0xff, 0xff, 0xff, 0xff, 0xf0];
+
+/// The frames of an interface that a port takes: in mode "queue" by direction, in other modes the received frames.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Side {
+    /// Name of the interface.
+    pub interface: String,
+    /// Direction of the port.
+    pub direction: Direction,
+}
+
+impl From<&str> for Side {
+    fn from(interface: &str) -> Self {
+        Self {
+            interface: interface.to_owned(),
+            direction: Direction::Out,
+        }
+    }
+}
+
+/// The chains that lend the frames of an interface; an empty list without its helper.
+pub(super) fn chains(side: &Side, index: u32, links: &Links) -> Vec<Chain> {
+    let Side {
+        interface,
+        direction,
+    } = side;
+    let Some([near, far]) = helper::ends(index, *direction, links) else {
+        return Vec::new();
+    };
+    let (number, word) = match direction {
+        Direction::Out => (NF_NETDEV_EGRESS, "out"),
+        Direction::In => (NF_NETDEV_INGRESS, "in"),
+    };
+    let hook = |number, device: &str, index, drops| Hook {
+        number,
+        device: device.to_owned(),
+        index,
+        priority: PRIORITY,
+        drops,
+    };
+    let of_link = Rule::new()
+        .load(Base::Link, 0, LINK_LOCAL.len() as u32)
+        .mask(&LINK_LOCAL_MASK)
+        .is(Compare::Equal, &LINK_LOCAL);
+    let end = links.get(&far).map_or("", |link| link.name.as_str());
+    vec![
+        // The kernel itself takes nothing there, and sends nothing; packet sockets come before the hook.
+        Chain {
+            name: format!("end-{end}"),
+            hook: Some(hook(NF_NETDEV_INGRESS, end, far, true)),
+            rules: Vec::new(),
+        },
+        Chain {
+            name: format!("back-{end}"),
+            hook: Some(hook(NF_NETDEV_EGRESS, end, far, true)),
+            rules: vec![Rule::new().marked(MARK).accept()],
+        },
+        Chain {
+            name: format!("{word}-{interface}"),
+            hook: Some(hook(number, interface, index, false)),
+            rules: vec![
+                Rule::new().marked(MARK).unmark().accept(),
+                of_link.accept(),
+                Rule::new().lend(near),
+            ],
+        },
+    ]
+}

@@ -1,0 +1,104 @@
+//! A device for mode "queue": it receives the frames that the kernel lends, and lets them go on where they were.
+//!
+//! See [`helper`](crate::kernel::helper) for their way. What leaves passes the traffic control of the interface and is
+//! visible to packet sockets there, like every frame of the kernel.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use weir_base::Span;
+use weir_lfb::port::Direction;
+use weir_path::ip::tables::Mac;
+
+use crate::device::af_packet::{AfPacket, Options, Through};
+use crate::device::{Counters, Device, OwnershipWindow, Received, interface};
+use crate::kernel::helper::Helper;
+
+/// Length of an Ethernet header and two tags.
+const LAYER_2_BYTES: usize = 22;
+/// Frames that the kernel lent before its rules let them pass may take as long to arrive here.
+const UNDER_WAY_MAX: Span = Span::from_millis(5);
+
+/// Lent frames of one direction of an interface.
+#[derive(Debug)]
+pub struct Lent {
+    frames: AfPacket,
+    /// The source address of frames that the kernel sends into the helper itself.
+    helpers: Mac,
+    _helper: Helper, // after the socket at its end
+}
+
+/// The address of the helper for sent frames: locally administered.
+const HELPER: Mac = [2, b'w', b'e', b'i', b'r', 0];
+
+impl Lent {
+    /// Takes frames of the interface called `name` in the calling thread's network namespace, once the kernel's rules
+    /// lend them. If the interface is down or missing, the error is one that
+    /// [`device_gone`](interface::device_gone) recognises.
+    pub fn open(name: &str, direction: Direction) -> io::Result<Self> {
+        let index = interface::index(name)?;
+        if !interface::is_up(name)? {
+            return Err(io::Error::from_raw_os_error(libc::ENETDOWN));
+        }
+        let (helpers, through) = match direction {
+            Direction::Out => {
+                let is_seen = true;
+                (HELPER, Some(Through { index, is_seen }))
+            }
+            // The kernel must take the frames for its own.
+            Direction::In => (interface::mac(name)?, None),
+        };
+        let helper = Helper::make(index, helpers, direction)?;
+        let options = Options {
+            frame_bytes_max: Some(interface::mtu(name)? + LAYER_2_BYTES),
+            promiscuous: true,
+            outgoing: false,
+            through,
+            ..Options::default()
+        };
+        Ok(Self {
+            frames: AfPacket::open(helper.far(), options)?,
+            helpers,
+            _helper: helper,
+        })
+    }
+}
+
+impl Device for Lent {
+    fn receive(
+        &mut self,
+        burst_max: usize,
+        take: &mut dyn FnMut(Received<'_>),
+    ) -> io::Result<usize> {
+        let helpers = self.helpers;
+        self.frames.receive(burst_max, &mut |frame| {
+            if frame.bytes.get(6..12) != Some(&helpers[..]) {
+                take(frame);
+            }
+        })
+    }
+
+    fn transmit(&mut self, frames: &[&[u8]]) -> io::Result<usize> {
+        self.frames.transmit(frames)
+    }
+
+    fn wait_on(&self) -> Option<BorrowedFd<'_>> {
+        self.frames.wait_on()
+    }
+
+    /// The kernel's rules alone decide which frames are lent, and lend each frame once: all that come are ours.
+    fn set_ownership(&mut self, window: OwnershipWindow) {
+        self.frames.set_ownership(OwnershipWindow {
+            until: window.until.after(UNDER_WAY_MAX),
+            ..OwnershipWindow::ALWAYS
+        });
+    }
+
+    fn tenure_is_over(&self) -> bool {
+        self.frames.tenure_is_over()
+    }
+
+    fn counters(&mut self) -> Counters {
+        self.frames.counters()
+    }
+}
