@@ -3,7 +3,7 @@
 //!
 //! - [`router`]: runs a router until a signal ends it, with its supervisor
 //! - [`configuration`], [`component`]: files, and components of a running router
-//! - [`init`], [`show`], [`top`], [`observe`], [`capture`], [`classify`], [`describe`]: the other commands of an operator
+//! - [`queue`], [`init`], [`show`], [`top`], [`observe`], [`capture`], [`classify`], [`describe`]: the other commands of an operator
 //! - [`pages`]: reference pages in Markdown
 //! - [`program`]: the beginning and the end of a program; [`complete`], [`manpage`]: completions and manual pages
 //! - [`output`], [`log`], [`journal`], [`table`], [`numbers`]: text for people
@@ -24,6 +24,7 @@ pub mod observe;
 pub mod output;
 pub mod pages;
 pub mod program;
+pub mod queue;
 pub mod router;
 pub mod show;
 pub mod table;

@@ -10,7 +10,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use weir::program::{self, AFTER_HELP, FORCES, Failure, LAB};
 use weir::{
     RouterSocket, capture, classify, complete, component, configuration, describe, init, list,
-    manpage, observe, router, show, top,
+    manpage, observe, queue, router, show, top,
 };
 use weir_base::setting::{did_you_mean, nearest};
 use weir_live::programs::find;
@@ -39,6 +39,11 @@ enum Command {
     /// address becomes a network behind weir. The draft names each interface that it omits, with the reason. No
     /// privileges are needed, but only root can read netfilter rules.
     Init(init::InitArguments),
+    /// Queue the packets that an interface sends and receives, next to the kernel, until SIGTERM
+    ///
+    /// The kernel routes, filters and translates as before, and its configuration stays as it is. weir decides which
+    /// packet goes next, in both directions. When weir ends, crashes or hangs, the kernel goes on alone.
+    Queue(queue::QueueArguments),
     /// Validate a configuration without starting anything
     Check {
         /// Configuration file; `-` is standard input
@@ -142,7 +147,7 @@ enum Command {
 
 /// The commands of this program, grouped by purpose.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Set up and run", &["init", "check", "router"]),
+    ("Set up and run", &["queue", "init", "check", "router"]),
     (
         "See what it does",
         &["show", "top", "observe", "capture", "classify"],
@@ -274,7 +279,7 @@ fn command() -> clap::Command {
 
 fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
-        Command::Router { .. } => program::serves()?,
+        Command::Router { .. } | Command::Queue(_) => program::serves()?,
         Command::Show(_) | Command::Capture(_) | Command::Top(_) | Command::Observe(_) => {
             program::waits()?;
         }
@@ -283,6 +288,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         Command::Router { config, supervised } => router::run(&config, supervised, &router::Alone),
         Command::Init(arguments) => init::run(&arguments),
+        Command::Queue(arguments) => queue::run(&arguments),
         Command::Check { config } => check(&config),
         Command::Diff { config, router } => configuration::diff(&config, &router.socket),
         Command::Apply {

@@ -21,6 +21,7 @@ mod package;
 mod page;
 mod prometheus;
 mod promtool;
+mod queue;
 mod router;
 mod state;
 mod unit;

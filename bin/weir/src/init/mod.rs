@@ -130,8 +130,8 @@ fn refused(arguments: &InitArguments, failure: &Failure) -> Failure {
         why += &format!("\n`weir init --{}` sets `{key}`", key.replace('_', "-"));
     }
     if why.contains("bypass_netfilter") {
-        why += "\nIf this machine filters packets or translates addresses for others, run weir on another machine, \
-                before or behind it: docs/router.md, \"Netfilter\"";
+        why += "\nIf this machine filters packets or translates addresses for others, let its kernel go on forwarding, \
+                and queue its uplink: weir queue INTERFACE --up RATE --down RATE (docs/router.md, \"Mode queue\")";
     }
     Failure::Usage(why)
 }

@@ -1,0 +1,142 @@
+//! `weir router` in mode "queue", next to a kernel that translates and filters.
+
+use std::time::{Duration, Instant};
+
+use weir_benches::testbed::run;
+
+use crate::common::{ANSWERED, Bench, PING, eventually};
+use crate::lifecycle::stream::Stream;
+
+/// Both directions of the uplink.
+const CONFIG: &str = "\
+mode = \"queue\"
+[port.up]
+interface = \"r1\"
+rate = \"20 Mbit\"
+[port.down]
+interface = \"r1\"
+direction = \"in\"
+rate = \"50 Mbit\"
+";
+/// A masquerade and a firewall that drops by default, with counters of accepted packets.
+const RULES: &str = "\
+table ip home {
+    chain translate { type nat hook postrouting priority 100; oifname r1 masquerade; }
+    chain guard {
+        type filter hook forward priority 0; policy drop;
+        iifname r1 ct state established,related counter accept
+        iifname r0 oifname r1 counter accept
+    }
+    chain marked { type filter hook prerouting priority 0; meta mark != 0 counter; }
+}
+";
+
+/// A box that translates, and a sink that does not know the way to the source.
+fn bench() -> Option<Bench> {
+    let bench = Bench::without_router()?;
+    crate::gateway::rules(&bench, RULES);
+    // The answers come only to the translated address.
+    let _ = run(&bench.bed.sink, "ip", "route del 10.77.1.0/24");
+    let _ = run(&bench.bed.sink, "ip", "route del default");
+    assert!(bench.ping(ANSWERED), "the kernel alone");
+    Some(bench)
+}
+
+/// Packets that a port has sent.
+fn sent(bench: &Bench, port: &str) -> u64 {
+    let ports = bench.ports();
+    let ports = ports.as_array().unwrap();
+    let port = ports.iter().find(|p| p["port"] == port).unwrap();
+    port["sent"]["packets"].as_u64().unwrap()
+}
+
+/// The set of rules and links, as the machine's own tools show them.
+fn configuration(bench: &Bench) -> [String; 3] {
+    let print = |program, arguments| run(&bench.bed.router, program, arguments).unwrap();
+    [
+        print("nft", "-s list ruleset"),
+        print("ip", "-o addr show scope global"),
+        print("ip", "rule"),
+    ]
+}
+
+#[test]
+fn both_directions_of_a_translating_box_pass_the_queues() {
+    let Some(mut bench) = bench() else {
+        return;
+    };
+    let before = configuration(&bench);
+    bench.start(CONFIG);
+    bench.eventually("pings pass the queues", || {
+        bench.ping(PING) && sent(&bench, "up") > 0 && sent(&bench, "down") > 0
+    });
+    let [up, down] = ["up", "down"].map(|port| sent(&bench, port));
+    assert!(run(&bench.bed.source, "ping", "-c 50 -i 0.002 -W 10 10.77.2.2").is_ok());
+    let passed = [sent(&bench, "up") - up, sent(&bench, "down") - down];
+    // Requests and answers once each; neighbour discovery may add a few.
+    assert!(passed.iter().all(|n| (50..60).contains(n)), "{passed:?}");
+    // The box's own packets are queued too.
+    let up = sent(&bench, "up");
+    assert!(run(&bench.bed.router, "ping", ANSWERED).is_ok());
+    assert!(sent(&bench, "up") > up);
+    // Received packets have no mark of weir.
+    let marked = run(&bench.bed.router, "nft", "list chain ip home marked").unwrap();
+    assert!(marked.contains("counter packets 0 "), "{marked}");
+    assert!(bench.stop("TERM").success());
+    assert_eq!(configuration(&bench), before);
+}
+
+#[test]
+fn a_start_a_reload_and_a_stop_lose_and_double_nothing() {
+    let Some(mut bench) = bench() else {
+        return;
+    };
+    let config = CONFIG.replace("20 Mbit", "90 Mbit");
+    let stream = Stream::begin(&bench);
+    bench.start(&config);
+    bench.eventually("the stream passes the queue", || sent(&bench, "up") > 400);
+    for rate in ["80 Mbit", "70 Mbit", "90 Mbit"] {
+        let path = bench.configure(&config.replace("90 Mbit", rate));
+        let applied = bench.weir(&["apply", path.to_str().unwrap()]);
+        assert!(applied.status.success(), "{applied:?}");
+    }
+    // Without the port the kernel sends, and with it the queue.
+    let up = &config[config.find("[port.up]").unwrap()..config.find("[port.down]").unwrap()];
+    for config in [&config.replace(up, ""), &config] {
+        let path = bench.configure(config);
+        let applied = bench.weir(&["apply", path.to_str().unwrap()]);
+        assert!(applied.status.success(), "{applied:?}");
+    }
+    assert!(bench.stop("TERM").success());
+    let count = stream.end();
+    assert_eq!((count.lost, count.duplicated), (0, 0), "{count:?}");
+}
+
+#[test]
+fn the_kernel_goes_on_alone_when_the_router_is_killed_or_stands_still() {
+    let Some(mut bench) = bench() else {
+        return;
+    };
+    bench.start(CONFIG);
+    bench.eventually("pings pass the queues", || {
+        sent(&bench, "up") > 0 || !bench.ping(PING)
+    });
+    let router = bench.router.as_mut().unwrap();
+    let child = router.child();
+    crate::common::kill(router.process.id(), "STOP");
+    crate::common::kill(child, "STOP");
+    let began = Instant::now();
+    eventually("the kernel forwards", || {
+        bench.ping("-c 1 -W 0.2 10.77.2.2")
+    });
+    println!("the kernel forwards again after {:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(20));
+    bench.router.as_mut().unwrap().kill();
+    assert!(bench.ping(ANSWERED));
+    // The next router replaces what the killed one left behind.
+    bench.router = None;
+    bench.start(CONFIG);
+    bench.eventually("pings pass the queues", || {
+        bench.ping(PING) && sent(&bench, "down") > 0
+    });
+}
