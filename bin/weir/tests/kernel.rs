@@ -581,7 +581,7 @@ const SOURCES: &[Case] = &[
     },
     Case {
         name: "an unnumbered router has an IPv6 address on lo",
-        setup: "ip address add 2001:db8:9::9/128 dev lo; ip address del fd77:1::1/64 dev r0;
+        setup: "ip address add 2001:db8:9::9/128 dev lo nodad; ip address del fd77:1::1/64 dev r0;
             ip route add fd77:1::2 dev r0; ip neighbour replace fd77:1::2 lladdr 02:00:00:00:4d:01 dev r0;
             ip address del fd77:2::1/64 dev r1; ip route add fd77:2::2 dev r1",
         undo: "ip address del 2001:db8:9::9/128 dev lo; ip route del fd77:1::2; ip route del fd77:2::2",
