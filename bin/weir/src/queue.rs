@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::output::{note, write_file};
+use weir_config::quoted;
+
+use crate::output::write_file;
 use crate::{Failure, configuration, router};
 
 /// Arguments of `weir queue`.
@@ -29,9 +31,9 @@ const FOLDER: &str = "/run/weir";
 pub fn run(arguments: &QueueArguments) -> Result<(), Failure> {
     let path = PathBuf::from(format!("{FOLDER}/{}.toml", arguments.interface));
     let text = text(arguments);
-    for doubt in configuration::here(&path, &text)?.doubts {
-        note(&format!("note: {doubt}"));
-    }
+    // Before a name becomes a path; the router itself checks the machine.
+    configuration::plan(&path.display().to_string(), &text)
+        .map_err(|faults| Failure::Usage(faults.join("\n")))?;
     let failed = |error| Failure::Run(format!("cannot write {}: {error}", path.display()));
     fs::create_dir_all(FOLDER).map_err(failed)?;
     write_file(&path, &text, true).map_err(failed)?;
@@ -45,9 +47,7 @@ fn text(arguments: &QueueArguments) -> String {
         up,
         down,
         overhead,
-        ..
     } = arguments;
-    let quoted = |text: &str| serde_json::Value::from(text).to_string(); // a JSON string is a TOML string
     let port = |name: &str, direction: &str, rate: Option<&String>| {
         let mut text = format!(
             "\n[port.{name}]\ninterface = {}\ndirection = {}\n",

@@ -50,6 +50,13 @@ fn sent(bench: &Bench, port: &str) -> u64 {
     port["sent"]["packets"].as_u64().unwrap()
 }
 
+/// Waits until pings pass the queues in both directions.
+fn await_queues(bench: &Bench) {
+    bench.eventually("pings pass the queues", || {
+        bench.ping(PING) && sent(bench, "up") > 0 && sent(bench, "down") > 0
+    });
+}
+
 /// The set of rules and links, as the machine's own tools show them.
 fn configuration(bench: &Bench) -> [String; 3] {
     let print = |program, arguments| run(&bench.bed.router, program, arguments).unwrap();
@@ -67,9 +74,7 @@ fn both_directions_of_a_translating_box_pass_the_queues() {
     };
     let before = configuration(&bench);
     bench.start(CONFIG);
-    bench.eventually("pings pass the queues", || {
-        bench.ping(PING) && sent(&bench, "up") > 0 && sent(&bench, "down") > 0
-    });
+    await_queues(&bench);
     let [up, down] = ["up", "down"].map(|port| sent(&bench, port));
     assert!(run(&bench.bed.source, "ping", "-c 50 -i 0.002 -W 10 10.77.2.2").is_ok());
     let passed = [sent(&bench, "up") - up, sent(&bench, "down") - down];
@@ -95,15 +100,21 @@ fn a_start_a_reload_and_a_stop_lose_and_double_nothing() {
     let stream = Stream::begin(&bench);
     bench.start(&config);
     bench.eventually("the stream passes the queue", || sent(&bench, "up") > 400);
-    for rate in ["80 Mbit", "70 Mbit", "90 Mbit"] {
-        let path = bench.configure(&config.replace("90 Mbit", rate));
-        let applied = bench.weir(&["apply", path.to_str().unwrap()]);
-        assert!(applied.status.success(), "{applied:?}");
-    }
-    // Without the port the kernel sends, and with it the queue.
     let up = &config[config.find("[port.up]").unwrap()..config.find("[port.down]").unwrap()];
-    for config in [&config.replace(up, ""), &config] {
-        let path = bench.configure(config);
+    let turned = config.replace("[port.up]", "[port.x]");
+    let turned = turned.replace("[port.down]", "[port.up]");
+    for config in [
+        config.replace("90 Mbit", "80 Mbit"),
+        // Without the port the kernel sends, and with it the queue.
+        config.replace(up, ""),
+        config.clone(),
+        // Another port takes the place of a port.
+        config.replace("[port.up]", "[port.out]"),
+        // Two ports exchange their directions.
+        turned.replace("[port.x]", "[port.down]"),
+        config.clone(),
+    ] {
+        let path = bench.configure(&config);
         let applied = bench.weir(&["apply", path.to_str().unwrap()]);
         assert!(applied.status.success(), "{applied:?}");
     }
@@ -118,9 +129,7 @@ fn the_kernel_goes_on_alone_when_the_router_is_killed_or_stands_still() {
         return;
     };
     bench.start(CONFIG);
-    bench.eventually("pings pass the queues", || {
-        sent(&bench, "up") > 0 || !bench.ping(PING)
-    });
+    await_queues(&bench);
     let router = bench.router.as_mut().unwrap();
     let child = router.child();
     crate::common::kill(router.process.id(), "STOP");
@@ -136,7 +145,5 @@ fn the_kernel_goes_on_alone_when_the_router_is_killed_or_stands_still() {
     // The next router replaces what the killed one left behind.
     bench.router = None;
     bench.start(CONFIG);
-    bench.eventually("pings pass the queues", || {
-        bench.ping(PING) && sent(&bench, "down") > 0
-    });
+    await_queues(&bench);
 }

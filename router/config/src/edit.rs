@@ -71,6 +71,11 @@ fn put(table: &mut dyn TableLike, name: &str, scalar: &Scalar) {
     table.insert(name, Item::Value(new));
 }
 
+/// A text as in a configuration file.
+pub fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
 /// A value as in a configuration file.
 pub fn written(scalar: &Scalar) -> String {
     value(scalar).to_string()

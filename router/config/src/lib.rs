@@ -13,7 +13,7 @@ mod tree;
 
 use weir_model::{Change, ComponentPath, Fault};
 
-pub use edit::{as_file, edited, written};
+pub use edit::{as_file, edited, quoted, written};
 pub use tree::{ConfigError, Node, Origin, Source, Value, parse, parse_value};
 
 /// A parsed configuration file.

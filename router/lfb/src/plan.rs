@@ -215,7 +215,7 @@ impl Plan {
         if self.router.mode != Mode::Queue
             && let Some(port) = self.ports.iter().find(|p| p.direction == Direction::In)
         {
-            let message = "direction \"in\" needs mode = \"queue\"; otherwise the port at which frames leave queues them";
+            let message = "direction \"in\" needs mode = \"queue\"; in this mode, set `rate` at the port through which the frames leave";
             return Err(Fault::new(at_port(port, "direction"), message));
         }
         let asks = |port: &&PortPlan| {

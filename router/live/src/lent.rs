@@ -5,6 +5,7 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use weir_base::Span;
 use weir_lfb::port::Direction;
@@ -25,7 +26,7 @@ pub struct Lent {
     frames: AfPacket,
     /// The source address of frames that the kernel sends into the helper itself.
     helpers: Mac,
-    _helper: Helper, // after the socket at its end
+    _helper: Arc<Helper>, // after the socket at its end
 }
 
 /// The address of the helper for sent frames: locally administered.
@@ -48,11 +49,12 @@ impl Lent {
             // The kernel must take the frames for its own.
             Direction::In => (interface::mac(name)?, None),
         };
-        let helper = Helper::make(index, helpers, direction)?;
+        let helper = Helper::of(index, helpers, direction)?;
         let options = Options {
             frame_bytes_max: Some(interface::mtu(name)? + LAYER_2_BYTES),
             promiscuous: true,
             outgoing: false,
+            ownership: OwnershipWindow::NEVER,
             through,
             ..Options::default()
         };
@@ -86,11 +88,11 @@ impl Device for Lent {
         self.frames.wait_on()
     }
 
-    /// The kernel's rules alone decide which frames are lent, and lend each frame once: all that come are ours.
+    /// The kernel keeps no copy of a frame that it lent before the end of the window.
     fn set_ownership(&mut self, window: OwnershipWindow) {
         self.frames.set_ownership(OwnershipWindow {
             until: window.until.after(UNDER_WAY_MAX),
-            ..OwnershipWindow::ALWAYS
+            ..window
         });
     }
 

@@ -1,6 +1,7 @@
 //! The configuration that `weir init` writes, for a user who has never seen one.
 
 use weir_base::Rate;
+use weir_config::quoted;
 use weir_live::kernel::inventory::Interface;
 
 use super::choice::{Choice, has_address};
@@ -153,11 +154,6 @@ fn described(interface: &Interface) -> String {
     words.extend((!addresses.is_empty()).then(|| addresses.join(" ")));
     words.extend(interface.speed.map(|speed| format!("cable {speed}")));
     words.join(", ")
-}
-
-/// A TOML string. Names of interfaces may contain any character except spaces, `/` and `:`.
-fn quoted(name: &str) -> String {
-    serde_json::Value::from(name).to_string() // a JSON string is a TOML string
 }
 
 /// A comment, wrapped into lines.

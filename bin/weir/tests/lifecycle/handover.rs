@@ -4,12 +4,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::common::{Hosts, eventually};
-use super::stream::{CONFIG, Count, Stream, count};
+use super::stream::{Arrival, CONFIG, Count, Stream, count};
 
 /// Each packet arrived once, except one for which a handover fell between its tap and the guard's decision. That
 /// interval is about a microsecond: a handover of this stream falls into one about once in a few hundred times.
 fn assert_parted(count: &Count, handovers: u32) {
     assert!(count.lost + count.duplicated <= handovers, "{count:?}");
+}
+
+/// Arrivals after `signalled` of packets that were sent before.
+fn drained_after(signalled: Duration, arrivals: &[Arrival]) -> impl Iterator<Item = Duration> {
+    let drained = arrivals
+        .iter()
+        .filter(move |a| a.sent < signalled && a.at > signalled);
+    drained.map(|arrival| arrival.at)
 }
 
 #[test]
@@ -39,23 +47,21 @@ fn a_stop_loses_nothing_and_duplicates_nothing() {
 #[test]
 fn queues_drain_at_their_rate_before_the_end() {
     let Some(hosts) = Hosts::new() else { return };
-    let mut router = hosts.start("a", &CONFIG.replace("50 Mbit", "10 Mbit"));
-    // Three times the rate, and fewer packets than the queue holds.
-    let stream = Stream::of(&hosts.bed, 3000, 1250, 900);
-    thread::sleep(Duration::from_millis(150));
+    let mut router = hosts.start("a", &CONFIG.replace("50 Mbit", "5 Mbit"));
+    // At once, and fewer packets than the queue holds: 1.8 s at the rate.
+    let stream = Stream::of(&hosts.bed, 1_000_000, 1250, 900);
     let signalled = stream.now();
     router.signal("TERM");
     assert!(router.ended().success(), "{}", router.log());
     let (sent, arrivals) = stream.arrivals();
     assert_parted(&count(sent, &arrivals), 1);
-    let drained = arrivals
-        .iter()
-        .filter(|a| a.sent < signalled && a.at > signalled);
-    let last = drained.clone().map(|a| a.at).max().unwrap_or(signalled);
-    // A packet takes a millisecond, and a late step may catch up by a burst.
-    let took = Duration::from_millis(drained.count().saturating_sub(20) as u64);
+    let drained: Vec<_> = drained_after(signalled, &arrivals).collect();
+    assert!(drained.len() > 150, "{} drained", drained.len());
+    let last = drained.iter().max().unwrap();
+    // A packet takes two milliseconds, and a late step may catch up by a burst.
+    let took = Duration::from_millis(2 * (drained.len() as u64 - 20));
     assert!(
-        last - signalled >= took * 9 / 10,
+        *last - signalled >= took * 9 / 10,
         "they left at the rate: {took:?}"
     );
 }
@@ -68,9 +74,13 @@ fn a_second_signal_ends_the_drain() {
     eventually("the queue is full", || dropped(&hosts) > 0);
     router.signal("TERM");
     eventually("it drains", || router.log().contains("queues drain"));
+    let signalled = stream.now();
     router.signal("TERM");
     assert!(router.ended().success(), "{}", router.log());
-    let count = stream.end();
+    let (sent, arrivals) = stream.arrivals();
+    // Fewer than leave in two of the three seconds of a drain, at ten milliseconds each.
+    assert!(drained_after(signalled, &arrivals).count() < 200);
+    let count = count(sent, &arrivals);
     assert!(count.lost > 200 && count.duplicated == 0, "{count:?}");
 }
 

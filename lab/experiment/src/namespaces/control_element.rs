@@ -18,12 +18,12 @@ use std::time::{Duration, Instant as Wall};
 use serde_json::Value;
 use weir_base::gauge::Gauge;
 use weir_base::{Instant, Span};
+use weir_config::quoted;
 use weir_live::namespace::Namespace;
 use weir_northbound::client;
 
 use super::build::Site;
 use super::elements::PERIOD_MIN;
-use super::router::quoted;
 use super::window::RunWindow;
 use crate::control::{self, Record};
 use crate::error::Error;

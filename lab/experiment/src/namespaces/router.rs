@@ -10,7 +10,7 @@ use std::time::{Duration, Instant as Wall};
 use serde_json::{Map, Value};
 use weir_autorate::BY_TRAFFIC;
 use weir_base::{Instant, Rate, Span, Varying};
-use weir_config::written;
+use weir_config::{quoted, written};
 use weir_live::namespace::{Namespace, Signal, Spawner};
 use weir_northbound::client;
 
@@ -199,11 +199,6 @@ fn inline(discipline: &Discipline) -> String {
         entries.push(format!("{name} = {}", written(scalar)));
     }
     format!("{{ {} }}", entries.join(", "))
-}
-
-/// A TOML basic string: JSON's escapes are all valid there.
-pub(super) fn quoted(text: &str) -> String {
-    Value::from(text).to_string()
 }
 
 #[cfg(test)]

@@ -21,9 +21,10 @@ use std::path::Path;
 
 use serde_json::Value;
 use weir_base::{Instant, Rate, Span, Varying};
+use weir_config::quoted;
 use weir_packet::Reason;
 
-use super::router::{CHANGE_MIN, NO_SUPERVISOR, Router, quoted};
+use super::router::{CHANGE_MIN, NO_SUPERVISOR, Router};
 use crate::lines;
 use crate::scenario::forwarding::Effect;
 use crate::scenario::{Direction, Scenario};

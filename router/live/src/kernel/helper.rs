@@ -16,19 +16,22 @@
 //! A pair belongs to its device and is removed with it. A process that is killed leaves its pairs behind without
 //! effect: the rules vanish with the process, and the next router at the interface makes the pairs again.
 
+use std::collections::BTreeMap;
 use std::io;
+use std::sync::{Arc, Mutex, Weak};
 
 use weir_lfb::port::Direction;
 use weir_path::ip::tables::Mac;
 
-use super::links::{self, Links};
+use super::links::{self, IFINFOMSG_BYTES, Links};
 use super::netlink::{NetlinkSocket, Request};
+use crate::mutex::lock;
 
 /// Longest packet of a pair, which carries superframes.
 const MTU: u32 = 65_535;
-/// Lengths of `struct ifinfomsg` and `struct tcmsg`.
-const LINK_HEADER_BYTES: usize = 16;
-const TC_HEADER_BYTES: usize = 20;
+
+/// The pairs of this process, by interface and direction.
+static PAIRS: Mutex<BTreeMap<(u32, Direction), Weak<Helper>>> = Mutex::new(BTreeMap::new());
 
 /// A pair of devices; dropping it removes both.
 #[derive(Debug)]
@@ -39,9 +42,21 @@ pub(crate) struct Helper {
 }
 
 impl Helper {
-    /// Makes the pair for a direction of the interface with this index, and switches it on; `mac` is the address of the
-    /// near end. A pair that another process has left behind is replaced.
-    pub(crate) fn make(interface: u32, mac: Mac, direction: Direction) -> io::Result<Self> {
+    /// The pair for a direction of the interface with this index; `mac` is the address of the near end. A port that takes
+    /// the place of another during a change shares the pair with it.
+    pub(crate) fn of(interface: u32, mac: Mac, direction: Direction) -> io::Result<Arc<Self>> {
+        let mut pairs = lock(&PAIRS);
+        let pair = pairs.entry((interface, direction)).or_default();
+        if let Some(shared) = pair.upgrade() {
+            return Ok(shared);
+        }
+        let made = Arc::new(Self::make(interface, mac, direction)?);
+        *pair = Arc::downgrade(&made);
+        Ok(made)
+    }
+
+    /// Makes a pair and switches it on. A pair that another process has left behind is replaced.
+    fn make(interface: u32, mac: Mac, direction: Direction) -> io::Result<Self> {
         let mut helper = Self {
             socket: NetlinkSocket::open(libc::NETLINK_ROUTE)?,
             near: near(interface, direction),
@@ -76,7 +91,7 @@ impl Helper {
     }
 
     fn remove(&mut self) -> io::Result<()> {
-        let delete = Request::new(libc::RTM_DELLINK, 0, &[0; LINK_HEADER_BYTES])
+        let delete = Request::new(libc::RTM_DELLINK, 0, &[0; IFINFOMSG_BYTES])
             .with_text(libc::IFLA_IFNAME, &self.near);
         match self.socket.ask(&delete.acknowledged()) {
             Err(error) if error.raw_os_error() != Some(libc::ENODEV) => Err(error),
@@ -121,11 +136,11 @@ fn new_pair(near: &str, far: &str, mac: Mac) -> Request {
     const VETH_INFO_PEER: u16 = 1;
     const IFLA_TXQLEN: u16 = 13;
     let mtu = MTU.to_ne_bytes();
-    let peer = Request::new(0, 0, &[0; LINK_HEADER_BYTES])
+    let peer = Request::new(0, 0, &[0; IFINFOMSG_BYTES])
         .with_text(libc::IFLA_IFNAME, far)
         .with(libc::IFLA_MTU, &mtu);
     let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-    Request::new(libc::RTM_NEWLINK, flags, &[0; LINK_HEADER_BYTES])
+    Request::new(libc::RTM_NEWLINK, flags, &[0; IFINFOMSG_BYTES])
         .with_text(libc::IFLA_IFNAME, near)
         .with(libc::IFLA_MTU, &mtu)
         .with(libc::IFLA_ADDRESS, &mac)
@@ -142,7 +157,7 @@ fn new_pair(near: &str, far: &str, mac: Mac) -> Request {
 fn without_address(name: &str) -> Request {
     const ADDRESS_MODE: u16 = 8;
     const NONE: u8 = 1;
-    Request::new(libc::RTM_NEWLINK, 0, &[0; LINK_HEADER_BYTES])
+    Request::new(libc::RTM_NEWLINK, 0, &[0; IFINFOMSG_BYTES])
         .with_text(libc::IFLA_IFNAME, name)
         .nested(libc::IFLA_AF_SPEC, |families| {
             families.nested(libc::AF_INET6 as u16, |own| own.with(ADDRESS_MODE, &[NONE]))
@@ -152,22 +167,22 @@ fn without_address(name: &str) -> Request {
 /// Nobody asks for the neighbours of a helper.
 fn switch_on(name: &str) -> Request {
     let flags = (libc::IFF_UP | libc::IFF_NOARP) as u32;
-    let mut header = [0; LINK_HEADER_BYTES];
+    let mut header = [0; IFINFOMSG_BYTES];
     header[8..12].copy_from_slice(&flags.to_ne_bytes());
     header[12..16].copy_from_slice(&flags.to_ne_bytes());
     Request::new(libc::RTM_NEWLINK, 0, &header).with_text(libc::IFLA_IFNAME, name)
 }
 
-const TCA_KIND: u16 = 1;
+pub(super) const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
-/// Of linux/pkt_sched.h: the place of the qdisc, and of filters at the ingress.
+/// `TC_H_CLSACT` of linux/pkt_sched.h.
 const CLSACT: u32 = 0xffff_fff1;
-const INGRESS: u32 = 0xffff_fff2;
+/// `TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS)` of linux/pkt_sched.h; it also selects the qdisc `ingress`.
+pub(super) const INGRESS: u32 = 0xffff_fff2;
 
 fn tc(kind: u16, device: u32, handle: u32, parent: u32, info: u32) -> Request {
     let words = [0, device, handle, parent, info];
     let header: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    debug_assert_eq!(header.len(), TC_HEADER_BYTES);
     Request::new(kind, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &header)
 }
 

@@ -64,7 +64,7 @@ pub(super) fn read() -> io::Result<Links> {
 }
 
 /// Length of `struct ifinfomsg`.
-const IFINFOMSG_BYTES: usize = 16;
+pub(super) const IFINFOMSG_BYTES: usize = 16;
 
 fn read_link(payload: &[u8]) -> Option<(u32, Link)> {
     const IFLA_LINK_NETNSID: u16 = 37;

@@ -255,6 +255,7 @@ const NFT_GOTO: u32 = -4_i32 as u32;
 /// The register in which expressions pass their value.
 const REGISTER: u32 = 1;
 const VERDICT_REGISTER: u32 = 0;
+const NFT_META_MARK: u32 = 3;
 /// The one element of a set from [`new_set`].
 const KEY: [u8; 4] = [0, 0, 0, 1];
 
@@ -296,14 +297,12 @@ impl Rule {
 
     /// Matches frames that were sent with this mark (`SO_MARK`).
     pub(super) fn marked(self, mark: u32) -> Self {
-        const NFT_META_MARK: u32 = 3;
         self.meta(NFT_META_MARK)
             .is(Compare::Equal, &mark.to_ne_bytes())
     }
 
     /// Removes the mark of the frame.
     pub(super) fn unmark(self) -> Self {
-        const NFT_META_MARK: u32 = 3;
         self.constant(&0_u32.to_ne_bytes())
             .expression("meta", |data| {
                 data.with_u32_be(2, NFT_META_MARK).with_u32_be(3, REGISTER)

@@ -212,7 +212,6 @@ impl Carrier {
 
     fn open(&mut self, port: PortPlan, mode: Mode) -> Result<(), String> {
         let opened = ports::opened(&port, mode)?;
-        self.directions.insert(port.name.clone(), port.direction);
         self.opened.insert(port.name, (mode, opened));
         Ok(())
     }
@@ -224,6 +223,8 @@ impl Carrier {
             let opened = self.opened.remove(&port.name);
             let (mode, device) =
                 opened.ok_or_else(|| format!("port `{}` was not opened", port.name))?;
+            // Until now a port of this name may have had another direction.
+            self.directions.insert(port.name.clone(), port.direction);
             Ok(ports::Addition {
                 frame_bytes_max: frame_bytes_max(&port.interface),
                 port,

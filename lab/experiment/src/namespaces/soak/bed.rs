@@ -6,13 +6,14 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::Value;
+use weir_config::quoted;
 use weir_live::namespace::{Namespace, Spawner};
 use weir_northbound::client::{self, ClientError};
 
 use crate::error::Error;
 use crate::folder::Folder;
 use crate::namespaces::process::run_to_end;
-use crate::namespaces::router::{Router, quoted};
+use crate::namespaces::router::Router;
 use crate::programs::Programs;
 
 /// The router's interfaces, each with the other end of its link, its MAC address and the other end's.

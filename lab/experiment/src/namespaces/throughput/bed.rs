@@ -23,13 +23,14 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use weir_config::quoted;
 use weir_live::namespace::{Namespace, Spawner};
 
 use super::frames::{LIDS, V4, V6, source};
 use super::{Kind, LOOPS_MAX};
 use crate::error::Error;
 use crate::namespaces::process::run_to_end;
-use crate::namespaces::router::{NO_SUPERVISOR, Router, quoted};
+use crate::namespaces::router::{NO_SUPERVISOR, Router};
 use crate::programs::Programs;
 
 /// MAC addresses: of the source, of the router's port, and an unassigned one.

@@ -7,14 +7,12 @@ use weir_element::Finding;
 use weir_element::kernel::kinds::{TC_INGRESS, TC_REDIRECT};
 
 use crate::device::interface;
+use crate::kernel::helper::{INGRESS, TCA_KIND};
 use crate::kernel::netlink::{NetlinkSocket, Request, attribute, attributes, text, u32_at};
 use crate::sys;
 
 /// Length of `struct tcmsg`.
 const HEADER_BYTES: usize = 20;
-/// `TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS)` of linux/pkt_sched.h; it also selects the qdisc `ingress`.
-const INGRESS: u32 = 0xffff_fff2;
-const TCA_KIND: u16 = 1;
 /// Deepest nesting of attributes that is searched.
 const DEPTH_MAX: u32 = 8;
 
