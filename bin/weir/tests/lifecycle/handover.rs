@@ -54,7 +54,7 @@ fn queues_drain_at_their_rate_before_the_end() {
     router.signal("TERM");
     assert!(router.ended().success(), "{}", router.log());
     let (sent, arrivals) = stream.arrivals();
-    assert_parted(&count(sent, &arrivals), 1);
+    assert_parted(&count(&sent, &arrivals), 1);
     let drained: Vec<_> = drained_after(signalled, &arrivals).collect();
     assert!(drained.len() > 150, "{} drained", drained.len());
     let last = drained.iter().max().unwrap();
@@ -80,7 +80,7 @@ fn a_second_signal_ends_the_drain() {
     let (sent, arrivals) = stream.arrivals();
     // Fewer than leave in two of the three seconds of a drain, at ten milliseconds each.
     assert!(drained_after(signalled, &arrivals).count() < 200);
-    let count = count(sent, &arrivals);
+    let count = count(&sent, &arrivals);
     assert!(count.lost > 200 && count.duplicated == 0, "{count:?}");
 }
 

@@ -28,7 +28,7 @@ discipline = { kind = \"fifo\", limit = \"1000 packets\" }
 pub(crate) struct Stream {
     begin: Instant,
     stop: Arc<AtomicBool>,
-    sender: JoinHandle<u32>,
+    sender: JoinHandle<Vec<Duration>>,
     receiver: JoinHandle<Vec<Arrival>>,
 }
 
@@ -89,8 +89,9 @@ impl Stream {
         self.begin.elapsed()
     }
 
-    /// Stops the stream and returns every arrival too.
-    pub(crate) fn arrivals(self) -> (u32, Vec<Arrival>) {
+    /// Stops the stream and returns the time at which each packet was sent, and every arrival. What a pause may lose is a
+    /// share of what was sent meanwhile: a busy machine sends more slowly.
+    pub(crate) fn arrivals(self) -> (Vec<Duration>, Vec<Arrival>) {
         thread::sleep(Duration::from_millis(100));
         self.stop.store(true, Ordering::Relaxed);
         (self.sender.join().unwrap(), self.receiver.join().unwrap())
@@ -98,18 +99,18 @@ impl Stream {
 
     pub(crate) fn end(self) -> Count {
         let (sent, arrivals) = self.arrivals();
-        count(sent, &arrivals)
+        count(&sent, &arrivals)
     }
 }
 
-pub(crate) fn count(sent: u32, arrivals: &[Arrival]) -> Count {
-    let mut times = vec![0_u32; sent as usize];
+pub(crate) fn count(sent: &[Duration], arrivals: &[Arrival]) -> Count {
+    let mut times = vec![0_u32; sent.len()];
     for arrival in arrivals {
         times[arrival.number as usize] += 1;
     }
     let with = |found: fn(&u32) -> bool| times.iter().copied().filter(found).count() as u32;
     Count {
-        sent,
+        sent: sent.len() as u32,
         lost: with(|times| *times == 0),
         duplicated: with(|times| *times > 1),
     }
@@ -122,20 +123,20 @@ fn send(
     begin: Instant,
     (gap, bytes, most): (Duration, usize, u32),
     stop: &AtomicBool,
-) -> u32 {
+) -> Vec<Duration> {
     let mut payload = vec![0; bytes - 42];
-    let mut number = 0_u32;
+    let mut sent = Vec::new();
     let mut due = Instant::now();
-    while !stop.load(Ordering::Relaxed) && number < most {
+    while !stop.load(Ordering::Relaxed) && sent.len() < most as usize {
         thread::sleep(due.saturating_duration_since(Instant::now()));
         due = Instant::now().max(due) + gap;
-        payload[..4].copy_from_slice(&number.to_be_bytes());
-        let now = begin.elapsed().as_nanos() as u64;
-        payload[4..12].copy_from_slice(&now.to_be_bytes());
+        payload[..4].copy_from_slice(&(sent.len() as u32).to_be_bytes());
+        let now = begin.elapsed();
+        payload[4..12].copy_from_slice(&(now.as_nanos() as u64).to_be_bytes());
         socket.send_to(&payload, (DISCARD, 9)).unwrap();
-        number += 1;
+        sent.push(now);
     }
-    number
+    sent
 }
 
 fn receive(mut ring: AfPacket, begin: Instant, stop: &AtomicBool) -> Vec<Arrival> {
