@@ -175,7 +175,7 @@ fn after_a_pause_no_stale_packets_leave() {
     let stale = stale["count"]["packets"].as_u64().unwrap();
     let (sent, arrivals) = stream.arrivals();
     let count = count(&sent, &arrivals);
-    // All but those of the last tenth of a second.
+    // Packets of the last tenth of a second are not stale.
     let paused = u64::from(within(&sent, stopped..continued));
     assert!(
         (paused / 2..=paused).contains(&stale),

@@ -89,8 +89,8 @@ impl Stream {
         self.begin.elapsed()
     }
 
-    /// Stops the stream and returns the time at which each packet was sent, and every arrival. What a pause may lose is a
-    /// share of what was sent meanwhile: a busy machine sends more slowly.
+    /// Stops the stream and returns the time at which each packet was sent, and every arrival. A pause may lose a
+    /// share of the packets that were sent meanwhile: a busy machine sends more slowly.
     pub(crate) fn arrivals(self) -> (Vec<Duration>, Vec<Arrival>) {
         thread::sleep(Duration::from_millis(100));
         self.stop.store(true, Ordering::Relaxed);
