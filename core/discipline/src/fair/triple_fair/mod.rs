@@ -142,6 +142,15 @@ impl codel::Source for One<'_> {
     }
 }
 
+/// The parts of a flow key that identify the hosts of both ends. If hosts matter at one end only, they
+/// have shares, like sources.
+fn ends(params: &Params) -> [Option<KeyKind>; 2] {
+    match params.hosts.kinds() {
+        [None, destination] => [destination, None],
+        both => both,
+    }
+}
+
 impl TripleFair {
     /// Empty queues. All memory that they will ever use is allocated now.
     pub fn new(params: Params) -> Self {
@@ -176,7 +185,7 @@ impl TripleFair {
             bytes_max: 1514,
             wire_max: 1514,
             stats: Stats::default(),
-            kinds: params.hosts.kinds(),
+            kinds: ends(&params),
             params,
         }
     }

@@ -78,6 +78,21 @@ fn destinations_share_whatever_their_sources() {
 }
 
 #[test]
+fn hosts_of_one_end_share_whatever_their_flows() {
+    // A host has flow 0, and another host 40 flows. All have the same host at the other end.
+    for word in ["source", "destination"] {
+        let mut rig = rig(41, |flow| match (flow.min(1) as u32, word) {
+            (host, "source") => (host, 7),
+            (host, _) => (7, host),
+        });
+        let params = rig::params::<TripleFair>(&[("hosts", word)]).unwrap();
+        let served = shares(&mut rig, &mut TripleFair::new(params), 41, 8000);
+        let ratio = served[0] as f64 / sum(&served, |flow| flow > 0);
+        assert!((0.95..1.05).contains(&ratio), "{word}: {ratio}");
+    }
+}
+
+#[test]
 fn a_source_that_ignores_drops_has_no_more_than_one_that_responds() {
     // Four sources keep three packets queued at one destination. The fifth source sends as much as the link carries, to
     // the same destination, or to another one.
