@@ -249,7 +249,7 @@ mod tests {
             phase: Some("begins".to_owned()),
             flows: Some(40),
             link_share_ratio: Some(0.5),
-            why: Some("Served round-robin; other waiting sources: 1.".to_owned()),
+            why: Some("Served round-robin; other waiting hosts: 1.".to_owned()),
             flow,
             ..event
         };
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(
             line(&event),
             format!(
-                "{head} begins  {who}  1,000,000 packets  waited 12.3 ms  gets 50 % of the link: Served round-robin; other waiting sources: 1."
+                "{head} begins  {who}  1,000,000 packets  waited 12.3 ms  gets 50 % of the link: Served round-robin; other waiting hosts: 1."
             )
         );
         event.phase = Some("ends".to_owned());

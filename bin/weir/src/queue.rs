@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use weir_config::quoted;
+use weir_lfb::queue::KIND_DEFAULT;
 
 use crate::output::write_file;
 use crate::{Failure, configuration, router};
@@ -40,7 +41,8 @@ pub fn run(arguments: &QueueArguments) -> Result<(), Failure> {
     router::run(&path, None, &router::Alone)
 }
 
-/// The configuration: a port for each direction.
+/// The configuration: a port for each direction. The hosts that share are those inside: many of them may load from one
+/// server.
 fn text(arguments: &QueueArguments) -> String {
     let QueueArguments {
         interface,
@@ -48,7 +50,7 @@ fn text(arguments: &QueueArguments) -> String {
         down,
         overhead,
     } = arguments;
-    let port = |name: &str, direction: &str, rate: Option<&String>| {
+    let port = |name: &str, direction: &str, rate: Option<&String>, hosts: &str| {
         let mut text = format!(
             "\n[port.{name}]\ninterface = {}\ndirection = {}\n",
             quoted(interface),
@@ -59,13 +61,17 @@ fn text(arguments: &QueueArguments) -> String {
                 text += &format!("{key} = {}\n", quoted(value));
             }
         }
-        text
+        text + &format!(
+            "discipline = {{ kind = {}, hosts = {} }}\n",
+            quoted(KIND_DEFAULT),
+            quoted(hosts)
+        )
     };
     format!(
         "# Written by `weir queue`. The kernel routes, filters and translates; weir decides who gets the link.\n\
          mode = \"queue\"\n{}{}",
-        port("up", "out", up.as_ref()),
-        port("down", "in", down.as_ref())
+        port("up", "out", up.as_ref(), "both"),
+        port("down", "in", down.as_ref(), "destination")
     )
 }
 

@@ -1,8 +1,10 @@
 //! `weir router` in mode "queue", next to a kernel that translates and filters.
 
+use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use weir_benches::testbed::run;
+use weir_live::namespace::Namespace;
 
 use crate::common::{ANSWERED, Bench, PING, eventually};
 use crate::lifecycle::stream::Stream;
@@ -17,6 +19,7 @@ rate = \"20 Mbit\"
 interface = \"r1\"
 direction = \"in\"
 rate = \"50 Mbit\"
+discipline = { kind = \"triple_fair\", hosts = \"destination\" }
 ";
 /// A masquerade and a firewall that drops by default, with counters of accepted packets.
 const RULES: &str = "\
@@ -146,4 +149,120 @@ fn the_kernel_goes_on_alone_when_the_router_is_killed_or_stands_still() {
     bench.router = None;
     bench.start(CONFIG);
     await_queues(&bench);
+}
+
+/// Datagrams of two hosts inside with 1 and 16 connections; both send more than the link carries.
+struct TwoHosts {
+    /// Sockets inside, each with the number of its host.
+    inside: Vec<(u8, UdpSocket)>,
+    server: UdpSocket,
+    /// The server's view of each connection.
+    peers: Vec<(u8, SocketAddr)>,
+}
+
+impl TwoHosts {
+    const HOSTS: [&str; 2] = ["10.77.1.2", "10.77.1.3"];
+
+    fn new(bench: &Bench) -> Self {
+        let bind = |namespace: &Namespace, address: &str| {
+            let socket = namespace
+                .enter(|| UdpSocket::bind((address, 0)))
+                .unwrap()
+                .unwrap();
+            socket.set_nonblocking(true).unwrap();
+            socket
+        };
+        run(
+            &bench.bed.source,
+            "ip",
+            "addr add 10.77.1.3/24 dev a0 nodad",
+        )
+        .unwrap();
+        let server = bind(&bench.bed.sink, "10.77.2.2");
+        let to = server.local_addr().unwrap();
+        let hosts = [0].into_iter().chain([1; 16]);
+        let inside: Vec<_> = hosts
+            .map(|host| {
+                (
+                    host,
+                    bind(&bench.bed.source, Self::HOSTS[usize::from(host)]),
+                )
+            })
+            .collect();
+        let mut peers = Vec::new();
+        for (n, (host, socket)) in inside.iter().enumerate() {
+            eventually("a connection", || {
+                socket.send_to(&[n as u8; 100], to).unwrap();
+                let mut buffer = [0; 100];
+                while let Ok((_, peer)) = server.recv_from(&mut buffer) {
+                    if peers.len() == n && usize::from(buffer[0]) == n {
+                        peers.push((*host, peer));
+                    }
+                }
+                peers.len() > n
+            });
+        }
+        Self {
+            inside,
+            server,
+            peers,
+        }
+    }
+
+    /// Packets of each host that arrive while both send, the first ones left out.
+    fn shares(&self, is_up: bool) -> [u32; 2] {
+        let (mut arrived, mut buffer) = ([0; 2], [0; 2000]);
+        let to = self.server.local_addr().unwrap();
+        let (mut begun, mut turn) = (0, 0);
+        while arrived[0] + arrived[1] < 1500 {
+            let mut take = |socket: &UdpSocket| {
+                while let Ok((bytes, _)) = socket.recv_from(&mut buffer) {
+                    begun += 1;
+                    if bytes == 1000 && begun > 500 {
+                        arrived[usize::from(buffer[0])] += 1;
+                    }
+                }
+            };
+            // Each host sends once in a turn, by its connections one after another.
+            turn += 1;
+            let both = [0, 1 + turn % 16];
+            if is_up {
+                for n in both {
+                    let (host, socket) = &self.inside[n];
+                    let _ = socket.send_to(&[*host; 1000], to);
+                }
+                take(&self.server);
+            } else {
+                for n in both {
+                    let (host, peer) = self.peers[n];
+                    let _ = self.server.send_to(&[host; 1000], peer);
+                }
+                self.inside.iter().for_each(|(_, socket)| take(socket));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        arrived
+    }
+}
+
+#[test]
+fn hosts_behind_the_translation_share_whatever_their_number_of_connections() {
+    let Some(mut bench) = bench() else {
+        return;
+    };
+    bench.start(
+        &CONFIG
+            .replace("20 Mbit", "4 Mbit")
+            .replace("50 Mbit", "4 Mbit"),
+    );
+    await_queues(&bench);
+    let hosts = TwoHosts::new(&bench);
+    for is_up in [true, false] {
+        let [one, other] = hosts.shares(is_up);
+        println!("up {is_up}: {one} and {other}");
+        let shown = bench.ask(&["show", "waiting"]);
+        println!("{shown}");
+        assert!(one.abs_diff(other) < 75, "up {is_up}: {one} and {other}");
+        assert!(shown.contains("10.77.1.3"), "{shown}");
+    }
 }

@@ -282,6 +282,12 @@ impl Keys {
         }
     }
 
+    /// Makes room for the keys of `slots` packets in a table that is still empty.
+    pub fn sized(mut self, slots: usize) -> Self {
+        self.entries.resize(slots, Hashed::default());
+        self
+    }
+
     /// Stores the key of the packet at `slot`.
     #[inline]
     pub fn set(&mut self, slot: Slot, key: FlowKey) {

@@ -80,6 +80,10 @@ pub struct Packet {
     pub queue: Queue,
     /// ECN field, copied from the header; the port writes a mark back into the bytes.
     pub ecn: Ecn,
+    /// Frames that it becomes on the wire: more than one for a superframe that the device cuts.
+    pub frames: u8,
+    /// Bytes by which these frames are longer than `len` together, because each has the headers.
+    pub extra: u16,
 }
 
 impl Packet {
@@ -95,12 +99,14 @@ impl Packet {
             class: Class(0),
             queue: Queue(0),
             ecn: Ecn::NotCapable,
+            frames: 1,
+            extra: 0,
         }
     }
 
-    /// The frame length, in the type that counters use.
+    /// The length of its frame on the wire, or of all its frames, in the type that counters use.
     pub const fn bytes(&self) -> u64 {
-        self.len as u64
+        self.len as u64 + self.extra as u64
     }
 }
 
@@ -110,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_descriptor_fits_one_cache_line() {
-        assert!(size_of::<Packet>() <= 64, "{}", size_of::<Packet>());
+        assert!(size_of::<Packet>() <= 40, "{}", size_of::<Packet>());
     }
 
     #[test]

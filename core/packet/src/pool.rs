@@ -8,7 +8,8 @@
 //!   HEADROOM           HEADROOM
 //! ```
 //!
-//! The spare bytes before each frame let a header grow without moving the payload.
+//! The spare bytes before each frame let a header grow without moving the payload. A pool may have a few long slots after
+//! these, for superframes.
 
 use weir_base::Instant;
 
@@ -23,6 +24,9 @@ pub struct Pool {
     bytes: Box<[u8]>,
     extents: Box<[Extent]>,
     free: Vec<Slot>,
+    free_long: Vec<Slot>,
+    /// Number of ordinary slots.
+    ordinary: usize,
     frame_bytes_max: usize,
     next_id: u64,
 }
@@ -35,6 +39,9 @@ struct Extent {
     len: u32,
 }
 
+/// The longest frame that fits a long slot, in bytes: a superframe of 64 KB with its link header.
+pub const LONG_BYTES_MAX: usize = 65_535 + 22;
+
 impl Pool {
     /// A pool of `slots` packets of at most `frame_bytes_max` bytes; flow hashes under `secret`.
     pub fn new(slots: usize, frame_bytes_max: usize, secret: (u64, u64)) -> Self {
@@ -44,9 +51,29 @@ impl Pool {
             bytes: vec![0; slots * (HEADROOM + frame_bytes_max)].into_boxed_slice(),
             extents: vec![Extent::default(); slots].into_boxed_slice(),
             free: numbers.rev().map(Slot).collect(),
+            free_long: Vec::new(),
+            ordinary: slots,
             frame_bytes_max,
             next_id: 0,
         }
+    }
+
+    /// Adds `count` long slots to a pool that is still unused.
+    pub fn with_long(self, count: usize) -> Self {
+        let total = self.ordinary + count;
+        let numbers = self.ordinary as u32..total as u32;
+        Self {
+            keys: self.keys.sized(total),
+            bytes: vec![0; self.bytes.len() + count * (HEADROOM + LONG_BYTES_MAX)].into(),
+            extents: vec![Extent::default(); total].into(),
+            free_long: numbers.rev().map(Slot).collect(),
+            ..self
+        }
+    }
+
+    /// Whether a long slot is free.
+    pub fn has_long(&self) -> bool {
+        !self.free_long.is_empty()
     }
 
     /// Number of free slots.
@@ -54,12 +81,17 @@ impl Pool {
         self.free.len()
     }
 
-    /// Number of slots.
+    /// Number of slots, long ones included.
     pub fn slots(&self) -> usize {
         self.extents.len()
     }
 
-    /// The longest frame that fits a slot, in bytes.
+    /// Number of slots that are not long.
+    pub fn ordinary(&self) -> usize {
+        self.ordinary
+    }
+
+    /// The longest frame that fits an ordinary slot, in bytes.
     pub fn frame_bytes_max(&self) -> usize {
         self.frame_bytes_max
     }
@@ -73,10 +105,13 @@ impl Pool {
 
     /// A packet of `len` bytes whose content the caller must write; `None` in the same cases as [`Self::receive`].
     pub fn create(&mut self, len: usize, arrived: Instant) -> Option<Packet> {
-        if len > self.frame_bytes_max {
+        let slot = if len <= self.frame_bytes_max {
+            self.free.pop()?
+        } else if len <= LONG_BYTES_MAX {
+            self.free_long.pop()?
+        } else {
             return None;
-        }
-        let slot = self.free.pop()?;
+        };
         let id = self.next_id;
         self.next_id += 1;
         let packet = Packet::new(id, slot, len as u32, arrived);
@@ -103,6 +138,13 @@ impl Pool {
     #[inline]
     pub fn frame(&self, packet: &Packet) -> &[u8] {
         &self.bytes[self.range(packet)]
+    }
+
+    /// The flow keys, and the frame of a packet.
+    #[inline]
+    pub fn keys_and_frame(&mut self, packet: &Packet) -> (&mut Keys, &[u8]) {
+        let range = self.range(packet);
+        (&mut self.keys, &self.bytes[range])
     }
 
     /// The frame in a slot that has not been returned yet.
@@ -148,7 +190,13 @@ impl Pool {
         let start = usize::from(packet.start);
         let lacking = bytes.saturating_sub(start);
         let end = start + packet.len as usize + lacking;
-        if end > HEADROOM + self.frame_bytes_max {
+        let is_long = packet.slot.0 as usize >= self.ordinary;
+        let longest = if is_long {
+            LONG_BYTES_MAX
+        } else {
+            self.frame_bytes_max
+        };
+        if end > HEADROOM + longest {
             return false;
         }
         if lacking > 0 {
@@ -169,12 +217,18 @@ impl Pool {
 
     /// Takes back the slot of a packet that was sent.
     pub fn release(&mut self, packet: Packet) {
-        self.free.push(packet.slot);
+        self.reclaim([packet.slot].into_iter());
     }
 
     /// Takes back the slots of packets that were discarded.
     pub fn reclaim(&mut self, slots: impl Iterator<Item = Slot>) {
-        self.free.extend(slots);
+        for slot in slots {
+            if (slot.0 as usize) < self.ordinary {
+                self.free.push(slot);
+            } else {
+                self.free_long.push(slot);
+            }
+        }
     }
 
     #[inline]
@@ -195,7 +249,9 @@ impl Pool {
     /// The offset of a slot in the memory, in bytes.
     #[inline]
     fn base(&self, slot: Slot) -> usize {
-        slot.0 as usize * (HEADROOM + self.frame_bytes_max)
+        let slot = slot.0 as usize;
+        let before = slot.min(self.ordinary);
+        before * (HEADROOM + self.frame_bytes_max) + (slot - before) * (HEADROOM + LONG_BYTES_MAX)
     }
 }
 

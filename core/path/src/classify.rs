@@ -37,7 +37,10 @@ pub fn flow_key(frame: &[u8], headers: &Headers) -> FlowKey {
             Err(_) => FlowKey::default(),
         };
     }
-    let (source_port, destination_port) = ports(frame, headers);
+    let (source_port, destination_port) = match has_ports(headers) {
+        true => ports_at(frame, headers),
+        false => (0, 0),
+    };
     FlowKey::ip(
         headers.source(),
         headers.destination(),
@@ -47,9 +50,10 @@ pub fn flow_key(frame: &[u8], headers: &Headers) -> FlowKey {
     )
 }
 
+/// The ports of a packet, also of a first fragment; zero if its protocol has none.
 #[inline]
-fn ports(frame: &[u8], headers: &Headers) -> (u16, u16) {
-    if !has_ports(headers) {
+pub(crate) fn ports_at(frame: &[u8], headers: &Headers) -> (u16, u16) {
+    if !Protocol::from(headers.protocol).has_ports() {
         return (0, 0);
     }
     match *headers.transport(frame) {

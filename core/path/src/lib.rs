@@ -3,7 +3,8 @@
 //! Read in this order to follow a packet: [`link`], [`ip`] or [`bridge`], [`classify`], [`egress`]. [`plane`] owns the
 //! state and joins the stages; each stage hands [`headers`] to the next. [`plane::overlay`] is the place of a second
 //! network layer. [`exception`] holds the packets that go to a control element. [`round_trips`] measures round-trip
-//! times behind a port from the TCP connections that cross it; [`talkers`] samples who sends how many bytes through it.
+//! times behind a port from the TCP connections that cross it; [`talkers`] samples who sends how many bytes through it;
+//! [`translation`] finds the host behind an address that many share.
 //!
 //! This crate uses no sockets, threads or clocks. The caller passes in the bytes and the time.
 //!
@@ -65,4 +66,5 @@ pub mod link;
 pub mod plane;
 pub mod round_trips;
 pub mod talkers;
+pub mod translation;
 pub mod weighted;

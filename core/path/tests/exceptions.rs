@@ -132,7 +132,7 @@ fn receive(plane: &mut Plane, frame: &[u8], at: Instant) {
 fn leaving(plane: &mut Plane, port: usize, now: Instant) -> Vec<Vec<u8>> {
     plane.step(now);
     let mut frames = Vec::new();
-    let left = plane.flush(port, |burst| {
+    let left = plane.flush(port, |burst, _| {
         frames.extend(burst.iter().map(|frame| frame.to_vec()));
         Ok::<_, ()>(burst.len())
     });

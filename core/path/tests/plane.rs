@@ -119,7 +119,7 @@ fn send(plane: &mut Plane, port: usize, frame: &[u8]) {
 fn leaving(plane: &mut Plane, port: usize, now: Instant) -> Vec<Vec<u8>> {
     plane.step(now);
     let mut frames = Vec::new();
-    let left = plane.flush(port, |burst| {
+    let left = plane.flush(port, |burst, _| {
         frames.extend(burst.iter().map(|frame| frame.to_vec()));
         Ok::<_, ()>(burst.len())
     });
@@ -401,7 +401,7 @@ fn a_backlog_beyond_the_outbox_leaves_without_another_arrival() {
         assert_eq!(next, Instant::ZERO);
         let before = left;
         plane
-            .flush(WAN, |burst| {
+            .flush(WAN, |burst, _| {
                 left += burst.len();
                 Ok::<_, ()>(burst.len())
             })
@@ -409,7 +409,7 @@ fn a_backlog_beyond_the_outbox_leaves_without_another_arrival() {
         assert!(left > before, "due now, and nothing left");
     }
     plane
-        .flush(WAN, |burst| {
+        .flush(WAN, |burst, _| {
             left += burst.len();
             Ok::<_, ()>(burst.len())
         })

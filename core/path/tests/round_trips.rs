@@ -113,7 +113,7 @@ fn run(plane: &mut Plane, from: u64, until: u64) -> usize {
     for at in from..=until {
         plane.step(ms(at));
         for port in [LAN, WAN] {
-            let flushed = plane.flush(port, |frames| {
+            let flushed = plane.flush(port, |frames, _| {
                 count += if port == WAN { frames.len() } else { 0 };
                 Ok::<_, ()>(frames.len())
             });

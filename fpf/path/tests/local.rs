@@ -145,7 +145,7 @@ fn through(plane: &mut Plane, ingress: usize, frame: &[u8]) -> [Vec<Vec<u8>>; 2]
     plane.step(Instant::ZERO);
     [WAN, OWN].map(|port| {
         let mut sent = Vec::new();
-        let flushed = plane.flush(port, |burst| {
+        let flushed = plane.flush(port, |burst, _| {
             sent.extend(burst.iter().map(|frame| frame.to_vec()));
             Ok::<_, ()>(burst.len())
         });

@@ -74,7 +74,7 @@ pub(crate) fn drive(plane: &mut Plane, frames: &[Vec<u8>], packets: usize) {
         }
         drop(gathered);
         plane.step(now);
-        let sent = plane.flush(1, |burst| Ok::<_, std::convert::Infallible>(burst.len()));
+        let sent = plane.flush(1, |burst, _| Ok::<_, std::convert::Infallible>(burst.len()));
         debug_assert_eq!(sent, Ok(false));
         done += burst.len();
         if done >= packets {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use weir_base::Span;
 use weir_lfb::port::Direction;
 use weir_path::ip::tables::Mac;
+use weir_path::link::offload::Offload;
 
 use crate::device::af_packet::{AfPacket, Options, Through};
 use crate::device::{Counters, Device, OwnershipWindow, Received, interface};
@@ -52,6 +53,7 @@ impl Lent {
         let helper = Helper::of(index, helpers, direction)?;
         let options = Options {
             frame_bytes_max: Some(interface::mtu(name)? + LAYER_2_BYTES),
+            offloads: true,
             promiscuous: true,
             outgoing: false,
             ownership: OwnershipWindow::NEVER,
@@ -82,6 +84,10 @@ impl Device for Lent {
 
     fn transmit(&mut self, frames: &[&[u8]]) -> io::Result<usize> {
         self.frames.transmit(frames)
+    }
+
+    fn transmit_offloaded(&mut self, frames: &[&[u8]], offloads: &[Offload]) -> io::Result<usize> {
+        self.frames.transmit_offloaded(frames, offloads)
     }
 
     fn wait_on(&self) -> Option<BorrowedFd<'_>> {

@@ -369,7 +369,9 @@ impl Worker {
                 self.plane.discard_outbox(number);
                 continue;
             };
-            match self.plane.flush(number, |frames| device.transmit(frames)) {
+            match self.plane.flush(number, |frames, left| {
+                device.transmit_offloaded(frames, left)
+            }) {
                 Ok(left) => full |= left,
                 Err(error) => self.lose(number, &error),
             }

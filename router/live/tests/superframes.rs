@@ -330,7 +330,7 @@ fn a_checksum_is_finished_at_any_depth() {
             plane.receive(0, &came, arrival);
             plane.step(clock::now());
             let mut out = Vec::new();
-            let flushed = plane.flush(1, |frames| {
+            let flushed = plane.flush(1, |frames, _| {
                 out.extend(frames.iter().map(|frame| frame.to_vec()));
                 Ok::<_, ()>(frames.len())
             });

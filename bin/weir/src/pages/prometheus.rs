@@ -205,7 +205,7 @@ mod tests {
             plane.receive(0, &frame, arrival);
             if flow % 64 == 0 {
                 plane.step(now);
-                let sent = plane.flush(1, |burst| {
+                let sent = plane.flush(1, |burst, _| {
                     Ok::<_, std::convert::Infallible>(burst.len().min(32))
                 });
                 assert!(sent.is_ok());

@@ -510,7 +510,7 @@ mod tests {
             queue_share: 0.9,
             link_share: Some(0.25),
             waited_s: 0.1,
-            why: "The source has 40 flows in the queue, which share the bandwidth of one source: each waits 40 times as long.".to_owned(),
+            why: "Its host has 40 flows in the queue, which share the bandwidth of one host: each waits 40 times as long.".to_owned(),
         };
         Sample {
             version: "0.1.0".to_owned(),

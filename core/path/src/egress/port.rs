@@ -17,12 +17,16 @@
 
 use std::collections::VecDeque;
 
+use weir_base::framing::Cells;
 use weir_base::{Delays, Instant, Rate, Span, Streams, Tally};
 use weir_discipline::{Admission, Cx, Metered, Ready, Spec, SpecMismatch};
 use weir_packet::{DropCounters, Keys, Packet, Reason};
 
 use crate::egress::transmitter::Transmitter;
 pub use crate::egress::transmitter::{Link, Transmission};
+
+/// Longest time for which a link may send a superframe that is not cut.
+const WHOLE_MAX: Span = Span::from_millis(1);
 
 /// A discipline in front of a link.
 pub struct Port {
@@ -102,7 +106,7 @@ impl Port {
                         let delays = &mut self.delays[usize::from(cx.heavy)];
                         delays.count(due.since(packet.enqueued));
                     }
-                    let sending = self.transmitter.send(packet.bytes(), due);
+                    let sending = self.transmitter.send_packet(&packet, due);
                     room -= 1;
                     departed(packet, sending);
                 }
@@ -134,11 +138,13 @@ impl Port {
             class: packet.class,
             queue: packet.queue,
             ecn: packet.ecn,
+            frames: packet.frames,
+            extra: packet.extra,
         };
         self.first = None;
         self.clock = self.clock.max(now);
         self.queue.pass(&packet);
-        let sending = self.transmitter.send(packet.bytes(), now);
+        let sending = self.transmitter.send_packet(&packet, now);
         Some((packet, sending))
     }
 
@@ -228,6 +234,17 @@ impl Port {
     /// Packets that the link has started to send.
     pub fn sent(&self) -> Tally {
         self.queue.ledger().sent
+    }
+
+    /// Whether a superframe of these frames, of `bytes` bytes together, may pass without being cut: other packets wait
+    /// for all of it.
+    pub fn carries_whole(&self, bytes: u64, frames: u8) -> bool {
+        let link = self.link();
+        let on_wire = link.wire_bytes_of(bytes, frames);
+        link.framing.cells == Cells::None
+            && link
+                .rate
+                .is_none_or(|rate| rate.time_for(on_wire) <= WHOLE_MAX)
     }
 
     /// Bytes on the wire of the packets that the link has started to send, and of those charged to it.

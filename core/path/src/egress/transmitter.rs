@@ -1,6 +1,7 @@
 //! The transmitter of a link: when each frame starts, and when the link becomes free again.
 
 use weir_base::{Framing, Instant, Rate, Span};
+use weir_packet::Packet;
 
 /// A link: its rate, and the cost of a frame on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,13 @@ impl Link {
     #[inline]
     pub fn wire_bytes(&self, bytes: u64) -> u64 {
         self.framing.wire_bytes(bytes)
+    }
+
+    /// Bytes that several frames of `bytes` bytes together take on the wire; of one length, or one byte more.
+    pub fn wire_bytes_of(&self, bytes: u64, frames: u8) -> u64 {
+        let frames = u64::from(frames.max(1));
+        let (least, longer) = (bytes / frames, bytes % frames);
+        longer * self.wire_bytes(least + 1) + (frames - longer) * self.wire_bytes(least)
     }
 }
 
@@ -87,11 +95,10 @@ impl Cost {
     };
 
     #[inline(never)] // most frames cost as much as the previous frame
-    fn of(bytes: u64, link: &Link, rate: u64) -> Self {
+    fn of(bytes: u64, on_wire: u64, rate: u64) -> Self {
         // Bits times nanoseconds then fit in 64 bits. A division of 128 bits would cost more than all the
         // rest of this function, and no frame is 2 GB long.
         const BYTES_MAX: u64 = 1 << 31;
-        let on_wire = link.wire_bytes(bytes);
         let scaled = on_wire.min(BYTES_MAX) * 8 * 1_000_000_000;
         Self {
             bytes,
@@ -130,6 +137,28 @@ impl Transmitter {
         self.free_at
     }
 
+    /// Sends a packet at `at`, or when the link is free.
+    #[inline]
+    pub fn send_packet(&mut self, packet: &Packet, at: Instant) -> Transmission {
+        if packet.frames == 1 {
+            self.send(packet.bytes(), at)
+        } else {
+            self.send_superframe(packet, at)
+        }
+    }
+
+    #[inline(never)] // so that the code for all other packets stays short
+    fn send_superframe(&mut self, packet: &Packet, at: Instant) -> Transmission {
+        let on_wire = self.link.wire_bytes_of(packet.bytes(), packet.frames);
+        match self.link.rate.map_or(0, Rate::as_bps) {
+            0 => {
+                self.on_wire += on_wire;
+                Transmission { start: at, end: at }
+            }
+            rate => self.schedule(Cost::of(packet.bytes(), on_wire, rate), rate, at),
+        }
+    }
+
     /// Sends a frame of `bytes` bytes (layer 2) at `at`, or when the link is free.
     #[inline]
     pub fn send(&mut self, bytes: u64, at: Instant) -> Transmission {
@@ -138,20 +167,24 @@ impl Transmitter {
             return Transmission { start: at, end: at };
         };
         if bytes != self.cost.bytes {
-            self.cost = Cost::of(bytes, &self.link, rate);
+            self.cost = Cost::of(bytes, self.link.wire_bytes(bytes), rate);
         }
-        self.on_wire += self.cost.on_wire;
+        self.schedule(self.cost, rate, at)
+    }
+
+    #[inline]
+    fn schedule(&mut self, cost: Cost, rate: u64, at: Instant) -> Transmission {
+        self.on_wire += cost.on_wire;
         let start = self.free_at.max(at);
         if start > self.free_at {
             self.carry = 0; // the link was idle: a new schedule begins
         }
-        let Cost { nanos, rest, .. } = self.cost;
-        let (more, carry) = match rest + self.carry {
+        let (more, carry) = match cost.rest + self.carry {
             carry if carry >= rate => (1, carry - rate),
             carry => (0, carry),
         };
         self.carry = carry;
-        self.free_at = start + Span::from_nanos(nanos + more);
+        self.free_at = start + Span::from_nanos(cost.nanos + more);
         let end = self.free_at;
         Transmission { start, end }
     }

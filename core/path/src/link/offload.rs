@@ -77,6 +77,18 @@ impl Offload {
         segmentation: None,
     };
 
+    /// This work for a frame that has lost `stripped` bytes at its front (negative: gained).
+    pub fn moved(self, stripped: i32) -> Self {
+        let moved = |partial: PartialChecksum| PartialChecksum {
+            start: (i32::from(partial.start) - stripped) as u16,
+            ..partial
+        };
+        Self {
+            checksum: self.checksum.map(moved),
+            ..self
+        }
+    }
+
     /// Maximum packets that a frame of `len` bytes becomes; one if it is not a superframe.
     #[inline]
     pub fn packets_max(&self, len: u32) -> usize {
@@ -100,7 +112,8 @@ impl Offload {
         (0..count.min(SEGMENTS_MAX as u32)).map(move |n| headers + size.min(payload - n * size))
     }
 
-    fn headers_len(&self, bytes: &[u8]) -> u32 {
+    /// Bytes of the headers that each frame of a superframe has; zero for other frames.
+    pub fn headers_len(&self, bytes: &[u8]) -> u32 {
         let (Some(segmentation), Some(checksum)) = (self.segmentation, self.checksum) else {
             return 0;
         };

@@ -58,6 +58,8 @@ pub struct Superframe<'a> {
     layers: Layers,
     /// The initial sum of the transport checksum: the pseudo header without the length; `None` if there is no checksum.
     seed: Option<Sum>,
+    /// Whether the transport checksum is still to be finished.
+    is_partial: bool,
 }
 
 /// A header whose length or checksum depends on the segment's length.
@@ -135,6 +137,7 @@ impl<'a> Superframe<'a> {
             size,
             layers,
             seed,
+            is_partial: partial.is_some(),
         };
         (superframe.count() <= SEGMENTS_MAX).then_some(superframe)
     }
@@ -143,6 +146,23 @@ impl<'a> Superframe<'a> {
     pub fn count(&self) -> usize {
         let payload = self.frame.len() - self.payload;
         payload.div_ceil(self.size).max(1)
+    }
+
+    /// Bytes of all segments together.
+    pub fn bytes(&self) -> u64 {
+        (self.frame.len() + (self.count() - 1) * self.payload) as u64
+    }
+
+    /// Whether Linux cuts the frame to the same segments when it gets it with its offload fields: TCP without a tunnel.
+    pub fn is_cut_by_linux(&self) -> bool {
+        let is_tcp = self.kind != SegmentKind::Udp && self.layers.len == 1;
+        is_tcp && self.is_partial && !self.has_cwr()
+    }
+
+    /// Whether the first segment has the flag CWR, which the other segments must not have. Offload fields may hide that.
+    fn has_cwr(&self) -> bool {
+        let view = tcp::View::new_unchecked(&self.frame[self.transport..]);
+        view.flags().bits() & Flags::CWR.bits() != 0
     }
 
     /// Replaces the content of `segment` by segment `n`, which must be less than [`Self::count`].

@@ -207,10 +207,21 @@ impl Plane {
     /// Handles a packet that arrived at a bridged port, or that the kernel forwards.
     pub(super) fn pass(&mut self, ingress: usize, packet: Packet, arrival: &Arrival) {
         let parsed = bridge::parse(&self.pool, packet);
-        if let Err(reason) = self.finish_checksum(&parsed, arrival) {
+        if let Some(left) = self.offloads.get_mut(parsed.packet.slot.0 as usize)
+            && self.ports[ingress].mode == Mode::Queue
+        {
+            *left = arrival.offload;
+        } else if let Err(reason) = self.finish_checksum(&parsed, arrival) {
             return self.discard(parsed.packet, reason);
         }
         let Classified { packet, headers } = classify(&mut self.pool, parsed);
+        if let (Some(direction), Some(translations)) =
+            (self.ports[ingress].translates, &mut self.translations)
+        {
+            let (keys, frame) = self.pool.keys_and_frame(&packet);
+            let slot = packet.slot;
+            translations.translate(keys, slot, direction, (frame, &headers), arrival.at);
+        }
         let port = if self.ports[ingress].mode == Mode::Queue {
             Ok(ingress)
         } else {

@@ -32,6 +32,7 @@ use crate::ip::resolution::NeighbourRequest;
 use crate::ip::source_check::Passed;
 use crate::ip::tables::{BURST, Interface, NeighbourKey, SourceCheck, Tables};
 use crate::ip::waiting::{Held, Waiting};
+use crate::link::offload::Offload;
 use crate::plane::deferred::Deferred;
 use crate::plane::observe::{At, Batch, Events, Observers, TooMany};
 use crate::plane::overlay::Overlay;
@@ -39,6 +40,7 @@ use crate::plane::round_trips::Measured;
 use crate::plane::step::Arrival;
 use crate::plane::watch::{Fetched, Frame, PacketRecorder, Place, Sightings, Want, Watched};
 use crate::talkers::Talkers;
+use crate::translation::{ConnectionTracking, Translations};
 
 /// The network layer of a port: how frames that arrive at it are forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +86,8 @@ pub struct PlanePort {
     pub(crate) watched: Option<u16>,
     /// Name of the port, for holders that outlive the port.
     pub(crate) label: Arc<str>,
+    /// The side of a translation at which the port sees packets, if its flows have their addresses inside.
+    pub(crate) translates: Option<Direction>,
     /// Measurement of round trips, if enabled.
     pub(crate) round_trips: Option<Box<Measured>>,
     pub(crate) talkers: Talkers,
@@ -123,10 +127,13 @@ pub struct Plane {
     pub delivered: Option<Held>,
     /// Whether the packet that is being handled came out of the overlay's header; the overlay sets this.
     pub within_overlay: bool,
+    /// Work left to hardware for the packets of ports whose frames the kernel lends, by slot; empty without superframes.
+    pub(crate) offloads: Box<[Offload]>,
     /// The source of all random streams.
     pub streams: Streams,
     /// Memory for one segment of a superframe.
     pub(crate) segment: Vec<u8>,
+    pub(crate) translations: Option<Box<Translations>>,
     pub(crate) watch: Option<Box<PacketRecorder>>,
     pub(crate) observers: Observers,
     /// Time of the current step or arrival, which may drop packets.
@@ -157,8 +164,10 @@ impl Plane {
             overlay_ethertype: None,
             delivered: None,
             within_overlay: false,
+            offloads: Box::default(),
             streams,
             segment: Vec::new(),
+            translations: None,
             watch: None,
             observers: Observers::default(),
             now: Instant::ZERO,
@@ -193,6 +202,7 @@ impl Plane {
             source_check: None,
             watched: None,
             label: name.into(),
+            translates: None,
             round_trips: None,
             talkers: Talkers::new(streams.stream("talkers")),
             outbox: VecDeque::with_capacity(OUTBOX_MAX),
@@ -206,6 +216,27 @@ impl Plane {
     pub fn set_source_check(&mut self, number: usize, check: Option<SourceCheck>) {
         self.ports[number].source_check = check;
         self.passed.clear();
+    }
+
+    /// Makes room for `count` superframes, which ports of [`Mode::Queue`] pass on whole, in a plane that is still unused.
+    pub fn with_superframes(self, count: usize) -> Self {
+        let pool = self.pool.with_long(count);
+        Self {
+            offloads: vec![Offload::NONE; pool.slots()].into(),
+            pool,
+            ..self
+        }
+    }
+
+    /// Sets the connection tracking that knows the addresses inside.
+    pub fn set_connection_tracking(&mut self, tracking: Box<dyn ConnectionTracking>) {
+        let slots = self.pool.slots();
+        self.translations = Some(Box::new(Translations::new(tracking, slots)));
+    }
+
+    /// Lets the flows of a port have their addresses inside: its packets leave to the outside, or arrive from there.
+    pub fn set_translates(&mut self, number: usize, direction: Direction) {
+        self.ports[number].translates = Some(direction);
     }
 
     /// Closes a port: it accepts no more packets, and sends the packets that it holds at its rate.
@@ -438,7 +469,7 @@ impl Plane {
 
     /// Packets that the pool can hold.
     pub fn pool_packets(&self) -> usize {
-        self.pool.slots()
+        self.pool.ordinary()
     }
 
     /// The longest frame that the pool can hold.
@@ -505,12 +536,22 @@ impl Plane {
             now: self.now,
         };
         self.observers.see(&at, &self.fates, &self.pool);
-        self.pool
-            .reclaim(self.fates.freed().map(|freed| freed.slot));
+        let translations = &mut self.translations;
+        let freed = self.fates.freed().inspect(|freed| {
+            if let Some(translations) = translations {
+                translations.ended(freed.slot);
+            }
+        });
+        self.pool.reclaim(freed.map(|freed| freed.slot));
     }
 }
 
 impl PlanePort {
+    /// Whether the port carries what the interface has received, with the kernel behind it.
+    pub fn is_inbound(&self) -> bool {
+        self.translates == Some(Direction::Inbound)
+    }
+
     /// Whether the port leads to processes of this machine instead of a link.
     pub fn is_local(&self) -> bool {
         self.is_local

@@ -18,6 +18,7 @@ use crate::headers;
 use crate::ip::tables::Tables;
 use crate::link;
 use crate::link::offload::Offload;
+use crate::link::segment::Superframe;
 use crate::plane::observe::{At, Refused};
 use crate::plane::watch::{self, Place};
 use crate::plane::{Mode, OUTBOX_MAX, Plane};
@@ -182,7 +183,11 @@ impl Plane {
 
     /// Takes a frame into the pool and handles it; returns its slot, or why it never entered the pool.
     fn take_in(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival) -> Result<Slot, Reason> {
-        let received = u64::from(arrival.len);
+        let whole = match arrival.offload.segmentation {
+            None => None,
+            Some(_) => Superframe::new(frame, &arrival.offload).ok(),
+        };
+        let received = whole.as_ref().map_or(arrival.len.into(), Superframe::bytes);
         let port = &mut self.ports[ingress];
         port.received.count(received);
         let mode = port.mode;
@@ -195,14 +200,20 @@ impl Plane {
             self.fates.count_frame(received, reason);
             return Err(reason);
         }
-        if frame.len() < arrival.len as usize || frame.len() > self.pool.frame_bytes_max() {
+        if frame.len() < arrival.len as usize
+            || whole.is_none() && frame.len() > self.pool.frame_bytes_max()
+        {
             self.fates.count_frame(received, Reason::TruncatedFrame);
             return Err(Reason::TruncatedFrame);
         }
-        let Some(packet) = self.pool.receive(frame, arrival.at) else {
+        let Some(mut packet) = self.pool.receive(frame, arrival.at) else {
             self.fates.count_frame(received, Reason::PoolExhausted);
             return Err(Reason::PoolExhausted);
         };
+        if let Some(whole) = whole {
+            packet.frames = whole.count() as u8;
+            packet.extra = (received - u64::from(arrival.len)) as u16;
+        }
         let slot = packet.slot;
         match mode {
             Mode::Routed => self.route(ingress, packet, arrival),
@@ -320,21 +331,26 @@ impl Plane {
         }
     }
 
-    /// Offers the waiting frames of a port to its device, which reports how many of them it took.
+    /// Offers the waiting frames of a port to its device, with the offloads of lent frames. The device reports how many
+    /// frames it took.
     /// Returns whether frames are left.
     pub fn flush<E>(
         &mut self,
         number: usize,
-        mut send: impl FnMut(&[&[u8]]) -> Result<usize, E>,
+        mut send: impl FnMut(&[&[u8]], &[Offload]) -> Result<usize, E>,
     ) -> Result<bool, E> {
         while !self.ports[number].outbox.is_empty() {
             let outbox = &self.ports[number].outbox;
             let offered = outbox.len().min(FLUSH_MAX);
             let mut frames: [&[u8]; FLUSH_MAX] = [&[]; FLUSH_MAX];
-            for (frame, packet) in frames.iter_mut().zip(outbox.iter()) {
-                *frame = self.pool.frame(packet);
+            let mut offloads = [Offload::NONE; FLUSH_MAX];
+            for (n, packet) in outbox.iter().take(offered).enumerate() {
+                frames[n] = self.pool.frame(packet);
+                if let Some(left) = self.offloads.get(packet.slot.0 as usize) {
+                    offloads[n] = left.moved(self.pool.stripped(packet));
+                }
             }
-            let taken = send(&frames[..offered])?;
+            let taken = send(&frames[..offered], &offloads[..offered])?;
             if let Some(watch) = &mut self.watch {
                 let port = self.ports[number].watched;
                 for packet in self.ports[number].outbox.iter().take(taken) {
@@ -343,6 +359,9 @@ impl Plane {
             }
             let outbox = &mut self.ports[number].outbox;
             for packet in outbox.drain(..taken) {
+                if let Some(translations) = &mut self.translations {
+                    translations.ended(packet.slot);
+                }
                 self.pool.release(packet);
             }
             if taken < offered {

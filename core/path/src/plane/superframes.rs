@@ -4,9 +4,9 @@ use weir_packet::Reason;
 
 use crate::link::offload::Offload;
 use crate::link::segment::Superframe;
-use crate::plane::Plane;
 use crate::plane::deferred::{AT_ONCE, Held, Sender};
 use crate::plane::step::Arrival;
+use crate::plane::{Mode, Plane};
 
 /// Packets of a waiting superframe in one turn, before another sender's turn.
 const PIECE: usize = AT_ONCE / 4;
@@ -37,9 +37,22 @@ impl Plane {
             }
         }
         match superframe {
+            Some(superframe) if self.carries_whole(ingress, &superframe) => {
+                self.receive_frame(ingress, frame, arrival);
+            }
             Some(superframe) => self.receive_segments(ingress, &superframe, 0..count, arrival),
             None => self.receive_frame(ingress, frame, arrival),
         }
+    }
+
+    /// Whether a superframe may pass a port as it is: the kernel lends it and cuts it again, and the link is fast enough.
+    fn carries_whole(&self, ingress: usize, superframe: &Superframe<'_>) -> bool {
+        let slot = &self.ports[ingress];
+        let bytes = superframe.bytes();
+        slot.mode == Mode::Queue
+            && self.pool.has_long()
+            && superframe.is_cut_by_linux()
+            && slot.port.carries_whole(bytes, superframe.count() as u8)
     }
 
     /// Handles up to `most` packets of the waiting frames of a port. Returns the number of packets.

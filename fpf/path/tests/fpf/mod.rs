@@ -162,7 +162,7 @@ fn leave_at(plane: &mut Plane, now: Instant) -> Vec<Vec<u8>> {
     plane.step(now);
     let mut sent = Vec::new();
     plane
-        .flush(WAN, |burst| {
+        .flush(WAN, |burst, _| {
             sent.extend(burst.iter().map(|frame| frame.to_vec()));
             Ok::<_, ()>(burst.len())
         })

@@ -64,7 +64,9 @@ fn enters(plane: &mut Plane, port: usize, frame: &[u8]) -> Result<(), Reason> {
     let after = (counts(plane), Fpf::stats(plane).received.packets);
     plane.step(Instant::ZERO);
     for port in 0..plane.ports().len() {
-        plane.flush(port, |burst| Ok::<_, ()>(burst.len())).unwrap();
+        plane
+            .flush(port, |burst, _| Ok::<_, ()>(burst.len()))
+            .unwrap();
     }
     let ended = (0..Reason::COUNT).find(|n| before.0[*n] != after.0[*n]);
     match (ended, after.1 - before.1) {

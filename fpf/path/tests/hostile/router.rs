@@ -203,7 +203,7 @@ impl Router {
         self.plane.step(self.now);
         for port in 0..PORTS {
             let sent = &mut self.sent;
-            let flushed = self.plane.flush(port, |burst| {
+            let flushed = self.plane.flush(port, |burst, _| {
                 *sent += burst.len() as u64;
                 Ok::<_, ()>(burst.len())
             });

@@ -297,7 +297,7 @@ fn through(plane: &mut Plane, header_and_packet: &[u8]) -> Vec<Vec<u8>> {
     plane.receive(0, &frame, arrival);
     plane.step(Instant::ZERO);
     let mut sent = Vec::new();
-    let flushed = plane.flush(1, |burst| {
+    let flushed = plane.flush(1, |burst, _| {
         sent.extend(burst.iter().map(|frame| frame.to_vec()));
         Ok::<_, std::convert::Infallible>(burst.len())
     });

@@ -116,7 +116,7 @@ impl Router {
         assert!(received.unwrap() < BURST_MAX, "a burst is cut in two");
         let due = self.plane.step(now);
         let wan = &mut self.wan;
-        let left = self.plane.flush(WAN, |frames| wan.transmit(frames));
+        let left = self.plane.flush(WAN, |frames, _| wan.transmit(frames));
         assert!(!left.unwrap());
         let sent = &mut self.sent;
         let mut take = |frame: Received<'_>| {

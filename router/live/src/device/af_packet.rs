@@ -24,6 +24,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 use weir_base::{Instant, Span};
+use weir_path::link::offload::Offload;
 
 use super::interface::{device_gone, interface_index, interface_mtu};
 use super::long_frames::LongFrames;
@@ -67,6 +68,8 @@ pub struct Options {
     pub outgoing: bool,
     /// The frames to deliver from the start.
     pub ownership: OwnershipWindow,
+    /// Leave to the kernel what senders left to hardware, instead of refusing it.
+    pub offloads: bool,
     /// Where to send frames; by default out of the opened interface.
     pub through: Option<Through>,
 }
@@ -89,6 +92,7 @@ impl Default for Options {
             promiscuous: false,
             outgoing: true,
             ownership: OwnershipWindow::ALWAYS,
+            offloads: false,
             through: None,
         }
     }
@@ -100,7 +104,7 @@ pub struct AfPacket {
     ring: Ring, // before the socket: unmapped first
     long: LongFrames,
     receiver: Socket,
-    sender: Socket,
+    sender: Sender,
     stamps: Stamps,
     ownership: Progress,
     counters: Counters,
@@ -142,14 +146,22 @@ impl AfPacket {
         if options.promiscuous {
             join_promiscuous(&receiver, index)?;
         }
+        let through = options.through.unwrap_or(Through {
+            index,
+            is_seen: false,
+        });
+        let sender = open_sender(through)?;
+        if options.offloads {
+            vnet::switch_on(&sender)?;
+        }
         Ok(Self {
             ring,
             long,
             receiver,
-            sender: open_sender(options.through.unwrap_or(Through {
-                index,
-                is_seen: false,
-            }))?,
+            sender: Sender {
+                socket: sender,
+                has_headers: options.offloads,
+            },
             stamps: Stamps::default(),
             ownership: Progress::new(options.ownership, clock::now()),
             counters: Counters::default(),
@@ -257,10 +269,15 @@ impl Device for AfPacket {
     }
 
     fn transmit(&mut self, frames: &[&[u8]]) -> io::Result<usize> {
+        self.transmit_offloaded(frames, &[])
+    }
+
+    fn transmit_offloaded(&mut self, frames: &[&[u8]], offloads: &[Offload]) -> io::Result<usize> {
         let mut taken = 0;
         while taken < frames.len() {
-            let batch = &frames[taken..frames.len().min(taken + BATCH)];
-            match send_batch(&self.sender, batch) {
+            let end = frames.len().min(taken + BATCH);
+            let offloads = offloads.get(taken..end).unwrap_or_default();
+            match self.sender.send(&frames[taken..end], offloads) {
                 Ok(sent) => {
                     taken += sent;
                     self.no_buffer_since = None;
@@ -364,34 +381,48 @@ const TAG_BYTES: usize = 4;
 /// `PACKET_IGNORE_OUTGOING` of linux/if_packet.h.
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
-/// Sends up to [`BATCH`] frames with one system call; an error refers to the first frame.
-fn send_batch(socket: &Socket, frames: &[&[u8]]) -> io::Result<usize> {
-    let mut vectors = [const { MaybeUninit::<libc::iovec>::uninit() }; BATCH];
-    let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
-    let count = frames.len().min(BATCH);
-    for (n, frame) in frames[..count].iter().enumerate() {
-        let vector = vectors[n].write(libc::iovec {
-            iov_base: frame.as_ptr().cast_mut().cast(),
-            iov_len: frame.len(),
-        });
-        // SAFETY: all zeros is a message header without address, data and control data.
-        let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
-        message.msg_hdr.msg_iov = vector;
-        message.msg_hdr.msg_iovlen = 1;
-        messages[n].write(message);
+/// A socket for sending.
+#[derive(Debug)]
+struct Sender {
+    socket: Socket,
+    /// Whether the kernel expects a [`vnet::Header`] before each frame.
+    has_headers: bool,
+}
+
+impl Sender {
+    /// Sends up to [`BATCH`] frames with one system call; an error refers to the first frame.
+    fn send(&self, frames: &[&[u8]], offloads: &[Offload]) -> io::Result<usize> {
+        let mut headers = [const { MaybeUninit::<vnet::Header>::uninit() }; BATCH];
+        let mut vectors = [const { MaybeUninit::<[libc::iovec; 2]>::uninit() }; BATCH];
+        let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
+        let count = frames.len().min(BATCH);
+        for (n, frame) in frames[..count].iter().enumerate() {
+            let offload = offloads.get(n).copied().unwrap_or_default();
+            let header = headers[n].write(vnet::header(frame, &offload));
+            let header = &header[..if self.has_headers { header.len() } else { 0 }];
+            let vector = vectors[n].write([header, frame].map(|bytes| libc::iovec {
+                iov_base: bytes.as_ptr().cast_mut().cast(),
+                iov_len: bytes.len(),
+            }));
+            // SAFETY: all zeros is a message header without address, data and control data.
+            let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
+            message.msg_hdr.msg_iov = vector.as_mut_ptr();
+            message.msg_hdr.msg_iovlen = vector.len() as _;
+            messages[n].write(message);
+        }
+        // SAFETY: the first `count` messages were written above; each points to vectors that live until the end of this
+        // function, and each vector to a header that lives as long, or to a frame that is borrowed as long. The kernel
+        // reads them and writes only into the messages.
+        let sent = unsafe {
+            libc::sendmmsg(
+                self.socket.as_raw_fd(),
+                messages.as_mut_ptr().cast(),
+                count as libc::c_uint,
+                libc::MSG_DONTWAIT as _, // musl has an unsigned parameter
+            )
+        };
+        sys::check(sent).map(|()| sent as usize)
     }
-    // SAFETY: the first `count` headers were written above; each points to a vector that lives until the end of this
-    // function, and each vector to a frame that is borrowed as long. The kernel reads the frames and writes only into
-    // the headers.
-    let sent = unsafe {
-        libc::sendmmsg(
-            socket.as_raw_fd(),
-            messages.as_mut_ptr().cast(),
-            count as libc::c_uint,
-            libc::MSG_DONTWAIT as _, // musl has an unsigned parameter
-        )
-    };
-    sys::check(sent).map(|()| sent as usize)
 }
 
 /// A second socket for sending: it receives nothing, because its protocol is zero.

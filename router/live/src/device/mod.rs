@@ -96,6 +96,11 @@ pub trait Device: Send {
     /// counts as taken.
     fn transmit(&mut self, frames: &[&[u8]]) -> io::Result<usize>;
 
+    /// Sends frames like [`Self::transmit`], and leaves to the kernel what their senders left to hardware.
+    fn transmit_offloaded(&mut self, frames: &[&[u8]], _offloads: &[Offload]) -> io::Result<usize> {
+        self.transmit(frames)
+    }
+
     /// A descriptor that becomes readable when frames wait; `None` for devices that never wait.
     fn wait_on(&self) -> Option<BorrowedFd<'_>>;
 

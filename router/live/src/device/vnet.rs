@@ -72,6 +72,32 @@ pub(super) fn offload(header: Header) -> Offload {
     }
 }
 
+/// The header for a frame with this work left to do.
+pub(super) fn header(frame: &[u8], offload: &Offload) -> Header {
+    let Offload {
+        checksum,
+        segmentation,
+    } = *offload;
+    let mut header = [0; HEADER_LEN];
+    if let Some(PartialChecksum { start, offset }) = checksum {
+        header[0] = NEEDS_CHECKSUM;
+        header[6..8].copy_from_slice(&start.to_ne_bytes());
+        header[8..10].copy_from_slice(&offset.to_ne_bytes());
+    }
+    if let Some(Segmentation { kind, size }) = segmentation {
+        header[1] = match kind {
+            SegmentKind::TcpV4 => GSO_TCP_V4,
+            SegmentKind::TcpV6 => GSO_TCP_V6,
+            SegmentKind::Udp => GSO_UDP_L4,
+            SegmentKind::Unknown => GSO_NONE,
+        };
+        let headers = offload.headers_len(frame) as u16;
+        header[2..4].copy_from_slice(&headers.to_ne_bytes());
+        header[4..6].copy_from_slice(&size.to_ne_bytes());
+    }
+    header
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,6 +18,7 @@
 //! - [`losses`]: announcements after which the kernel may have lost some of these routes
 //! - [`netfilter`]: rules of the machine that transit through the router bypasses
 //! - [`state`]: kernel state that a router refuses or warns of
+//! - [`conntrack`]: asks which connection of a translating kernel a packet belongs to
 //! - [`addresses`]: adds addresses to interfaces
 //! - [`announcements`]: notifications of changed interfaces or rules
 
@@ -38,6 +39,7 @@ pub mod state;
 pub mod tables;
 pub mod transit;
 
+pub(crate) mod conntrack;
 pub(crate) mod helper;
 mod ingress;
 mod iptables;

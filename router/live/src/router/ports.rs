@@ -6,7 +6,7 @@ use weir_autorate::Params;
 use weir_base::{Rate, Streams};
 use weir_element::Limits;
 use weir_lfb::auto_rate::AutoRate;
-use weir_lfb::port::PortPlan;
+use weir_lfb::port::{Direction, PortPlan};
 use weir_lfb::router::RouterPlan;
 use weir_path::plane::{Mode, Plane};
 
@@ -15,11 +15,14 @@ use crate::device::af_packet::{AfPacket, Options};
 use crate::device::interface;
 use crate::device::tun::Tun;
 use crate::device::{Device, OwnershipWindow};
+use crate::kernel::conntrack::Conntrack;
 use crate::lent::Lent;
 use crate::worker::{Event, Opener, Worker};
 
 /// Length of an Ethernet header and two tags.
 const LAYER_2_BYTES: u32 = 22;
+/// Superframes that wait at the same time; more are cut. They take 64 KB each.
+const SUPERFRAMES: usize = 256;
 /// The assumed MTU of an interface that does not exist.
 const MTU_DEFAULT: u32 = 1500;
 
@@ -31,7 +34,17 @@ pub(super) fn worker(
     event: Box<dyn FnMut(Event) + Send>,
 ) -> Worker {
     let streams = Streams::new(entropy());
-    let plane = Plane::new(limits.pool, limits.frame_bytes_max, streams);
+    let mut plane = Plane::new(limits.pool, limits.frame_bytes_max, streams);
+    if router.mode == Mode::Queue {
+        plane = plane.with_superframes(SUPERFRAMES);
+        match Conntrack::open() {
+            Ok(tracking) => plane.set_connection_tracking(Box::new(tracking)),
+            Err(error) => tracing::warn!(
+                %error,
+                "no ctnetlink in this kernel: hosts behind a translated address share a queue"
+            ),
+        }
+    }
     let mut worker = Worker::new(plane, event);
     worker.set_age_max(router.age_max);
     for port in ports {
@@ -110,6 +123,13 @@ pub(super) fn add(worker: &mut Worker, addition: Addition) {
         clock::now(),
     );
     worker.plane.set_source_check(number, port.source_check);
+    if mode == Mode::Queue {
+        let direction = match port.direction {
+            Direction::Out => weir_packet::Direction::Outbound,
+            Direction::In => weir_packet::Direction::Inbound,
+        };
+        worker.plane.set_translates(number, direction);
+    }
     if port.is_tun {
         worker.plane.set_local(number);
     }

@@ -173,7 +173,7 @@ impl Tracker {
         for all in ports.into_values() {
             let mut groups: BTreeMap<Id, Vec<&Held>> = BTreeMap::new();
             for held in all.iter().filter(|held| self.takes(held)) {
-                let id = (held.port.clone(), held.source(), rule(held));
+                let id = (held.port.clone(), held.host(), rule(held));
                 groups.entry(id).or_default().push(held);
             }
             let bytes = |of: &[&Held]| of.iter().map(|held| held.held.bytes).sum::<u64>();
@@ -218,11 +218,7 @@ fn name(of: &[&Held]) -> (String, FlowKey) {
     let kinds = [KeyKind::Flow, KeyKind::Pair, KeyKind::Source];
     let common = kinds.into_iter().find(|kind| is_common(*kind));
     let is_flow = common == Some(KeyKind::Flow) && key.protocol != 0;
-    let who = if is_flow {
-        first.flow()
-    } else {
-        first.source()
-    };
+    let who = if is_flow { first.flow() } else { first.host() };
     (
         who,
         common.map_or_else(FlowKey::default, |kind| key.project(kind)),
@@ -343,6 +339,7 @@ mod tests {
             held: Tally::one(1000),
             waited: Span::from_millis(5),
             service,
+            is_inbound: false,
         }
     }
 

@@ -62,6 +62,8 @@ pub(super) struct Held {
     /// How long the first packet has waited.
     pub(super) waited: Span,
     pub(super) service: Service,
+    /// Whether the port carries what the interface receives: then its hosts are the destinations.
+    pub(super) is_inbound: bool,
 }
 
 impl Sample {
@@ -138,6 +140,7 @@ impl Sample {
                 held: waiting.held,
                 waited: now.since(waiting.first.enqueued),
                 service: waiting.service,
+                is_inbound: slot.is_inbound(),
             });
         });
         let ledger = queue.ledger();

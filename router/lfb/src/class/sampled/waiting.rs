@@ -101,7 +101,7 @@ impl<'a> Crowd<'a> {
     pub(super) fn of(all: Vec<&'a Held>) -> Self {
         let prices = all.iter().filter_map(|held| held.price());
         let turns = prices.clone().map(|price| 1.0 / f64::from(price.factor()));
-        let mut sources: Vec<_> = all.iter().map(|held| held.source()).collect();
+        let mut sources: Vec<_> = all.iter().map(|held| held.host()).collect();
         sources.sort_unstable();
         sources.dedup();
         Self {
@@ -116,7 +116,7 @@ impl<'a> Crowd<'a> {
     fn rows(&self, by_flow: bool) -> Vec<Holder> {
         let mut groups: BTreeMap<String, Vec<&Held>> = BTreeMap::new();
         for held in &self.all {
-            let who = if by_flow { held.flow() } else { held.source() };
+            let who = if by_flow { held.flow() } else { held.host() };
             groups.entry(who).or_default().push(held);
         }
         let groups = groups.into_iter();
@@ -181,7 +181,7 @@ impl<'a> Crowd<'a> {
         let mut why = Vec::new();
         if price.source_flows > 1 {
             why.push(format!(
-                "The source has {} flows in the queue, which share the bandwidth of one source: each waits {} times as \
+                "Its host has {} flows in the queue, which share the bandwidth of one host: each waits {} times as \
                  long.",
                 price.source_flows, price.source_flows
             ));
@@ -204,10 +204,7 @@ impl<'a> Crowd<'a> {
                     "Served round-robin; other waiting queues: {}.",
                     self.queues - 1
                 ),
-                sources => format!(
-                    "Served round-robin; other waiting sources: {}.",
-                    sources - 1
-                ),
+                sources => format!("Served round-robin; other waiting hosts: {}.", sources - 1),
             });
         }
         why.join(" ")
@@ -228,16 +225,23 @@ impl Held {
             .map_or_else(FlowKey::default, |kind| self.key.project(kind))
     }
 
-    /// The source; or the flow, if the packets have no common source.
-    pub(super) fn source(&self) -> String {
-        let key = match self.common {
-            Some(KeyKind::SourcePrefix) => self.key.project(KeyKind::SourcePrefix),
-            Some(KeyKind::Flow | KeyKind::Source | KeyKind::Pair) => {
-                self.key.project(KeyKind::Source)
-            }
+    /// The source, or the destination of received packets; the flow, if the packets have no such host in common.
+    pub(super) fn host(&self) -> String {
+        use KeyKind::{Destination, DestinationPrefix, Flow, Pair, Source, SourcePrefix};
+        let kind = match (self.common, self.is_inbound) {
+            (Some(Flow | Source | Pair), false) => Source,
+            (Some(SourcePrefix), false) => SourcePrefix,
+            (Some(Flow | Destination | Pair), true) => Destination,
+            (Some(DestinationPrefix), true) => DestinationPrefix,
             _ => return self.flow(),
         };
-        key.address_shown(key.source)
+        let key = self.key.project(kind);
+        let end = if self.is_inbound {
+            key.destination
+        } else {
+            key.source
+        };
+        key.address_shown(end)
             .unwrap_or_else(|| "no address".to_owned())
     }
 
@@ -294,7 +298,7 @@ const COLUMNS: &[Column<Holder>] = &[
         8,
         "why",
         TEXT,
-        "The source has 40 flows in the queue, which share the bandwidth of one source: each waits 40 times as long.",
+        "Its host has 40 flows in the queue, which share the bandwidth of one host: each waits 40 times as long.",
     )
     .about("Why the packets wait, as a sentence.")
     .shown(&[Cell::new("WHY")])
@@ -338,6 +342,7 @@ mod tests {
             held: Tally::one(1000),
             waited: Span::from_millis(u64::from(port)),
             service,
+            is_inbound: false,
         }
     }
 
@@ -382,7 +387,7 @@ mod tests {
                     .contains("About 2 sources send to the same destination")
             );
         }
-        let why = |row: &Value| row.text("why").unwrap().contains("The source has 3 flows");
+        let why = |row: &Value| row.text("why").unwrap().contains("Its host has 3 flows");
         assert_eq!((why(flood), why(other)), (true, false));
         let flows = table(waiting(), "flow");
         assert_eq!(flows.len(), 4);
