@@ -1,5 +1,8 @@
 //! `weir router` in mode "queue", next to a kernel that translates and filters.
 
+mod echoes;
+mod guards;
+
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 

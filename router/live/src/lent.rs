@@ -14,10 +14,10 @@ use weir_path::link::offload::Offload;
 
 use crate::device::af_packet::{AfPacket, Options, Through};
 use crate::device::{Counters, Device, OwnershipWindow, Received, interface};
-use crate::kernel::helper::Helper;
+use crate::kernel::helper::{Helper, Served};
 
 /// Length of an Ethernet header and two tags.
-const LAYER_2_BYTES: usize = 22;
+pub(crate) const LAYER_2_BYTES: usize = 22;
 /// Frames that the kernel lent before its rules let them pass may take as long to arrive here.
 const UNDER_WAY_MAX: Span = Span::from_millis(5);
 
@@ -27,7 +27,7 @@ pub struct Lent {
     frames: AfPacket,
     /// The source address of frames that the kernel sends into the helper itself.
     helpers: Mac,
-    _helper: Arc<Helper>, // after the socket at its end
+    helper: Arc<Helper>, // after the socket at its end
 }
 
 /// The address of the helper for sent frames: locally administered.
@@ -50,9 +50,15 @@ impl Lent {
             // The kernel must take the frames for its own.
             Direction::In => (interface::mac(name)?, None),
         };
-        let helper = Helper::of(index, helpers, direction)?;
+        let mtu = interface::mtu(name)?;
+        let helper = Helper::of(Served {
+            index,
+            mtu: mtu as u32,
+            direction,
+            mac: helpers,
+        })?;
         let options = Options {
-            frame_bytes_max: Some(interface::mtu(name)? + LAYER_2_BYTES),
+            frame_bytes_max: Some(mtu + LAYER_2_BYTES),
             offloads: true,
             promiscuous: true,
             outgoing: false,
@@ -63,7 +69,7 @@ impl Lent {
         Ok(Self {
             frames: AfPacket::open(helper.far(), options)?,
             helpers,
-            _helper: helper,
+            helper,
         })
     }
 }
@@ -74,6 +80,9 @@ impl Device for Lent {
         burst_max: usize,
         take: &mut dyn FnMut(Received<'_>),
     ) -> io::Result<usize> {
+        if self.helper.is_broken() {
+            return Err(io::Error::from_raw_os_error(libc::ENETDOWN));
+        }
         let helpers = self.helpers;
         self.frames.receive(burst_max, &mut |frame| {
             if frame.bytes.get(6..12) != Some(&helpers[..]) {

@@ -36,7 +36,7 @@ use weir_base::{Instant, Span};
 use weir_packet::Reason;
 use weir_path::ip::resolution::NeighbourRequest;
 use weir_path::ip::tables::{NeighbourKey, Tables};
-use weir_path::plane::{Plane, PlanePort};
+use weir_path::plane::{Mode, Plane, PlanePort};
 
 pub use self::lease::Lease;
 use self::links::{DeviceOpener, Link};
@@ -44,6 +44,7 @@ use self::pulse::Pulse;
 pub use self::steering::Steering;
 use crate::clock::{self, Waiter, Waker};
 use crate::device::{Counters, Device, OwnershipWindow};
+use crate::lent::LAYER_2_BYTES;
 
 /// The name of the forwarding thread.
 pub(crate) const FORWARDING: &str = "weir-worker";
@@ -229,7 +230,24 @@ impl Worker {
         let after = links(&self.plane);
         for (number, (before, after)) in before.into_iter().zip(after).enumerate() {
             self.tell_of_link(number, before, after);
+            self.measure(number);
         }
+    }
+
+    /// Closes the device of a port in mode "queue" while frames may be longer than the plane's, and would be dropped.
+    fn measure(&mut self, number: usize) {
+        let slot = &self.plane.ports()[number];
+        let mtu = self.plane.interface(number).map_or(0, |i| i.mtu as usize);
+        let longest = self.plane.frame_bytes_max();
+        let is_too_long = slot.mode == Mode::Queue && mtu + LAYER_2_BYTES > longest;
+        if std::mem::replace(&mut self.links[number].is_too_long, is_too_long) || !is_too_long {
+            return;
+        }
+        let error = io::Error::other(format!(
+            "the MTU is {mtu} now, and this router was started for frames of up to {longest} bytes: frames bypass the \
+             queue; restart the router"
+        ));
+        self.lose(number, &error);
     }
 
     /// Reports changes of a port's link: the name of its interface, and its carrier if it has one.
@@ -251,13 +269,16 @@ impl Worker {
         }
         if from != to {
             let port = port();
-            self.set_ownership(number, OwnershipWindow::NEVER);
+            if self.plane.ports()[number].mode != Mode::Queue {
+                self.set_ownership(number, OwnershipWindow::NEVER);
+            }
             (self.event)(Event::Renamed { port, from, to });
         }
     }
 
     /// Sets which frames of a port belong to the router, if its device is open.
     pub fn set_ownership(&mut self, number: usize, ownership: OwnershipWindow) {
+        self.links[number].is_lent = self.plane.ports()[number].mode == Mode::Queue;
         if let Some(device) = &mut self.links[number].device {
             device.set_ownership(ownership);
         }
@@ -383,9 +404,15 @@ impl Worker {
     fn lose(&mut self, number: usize, error: &io::Error) {
         let name = self.plane.ports()[number].name.clone();
         tracing::warn!(port = %name, %error, "port lost");
-        self.doorkeeper.close(self.links[number].close());
+        let device = self.links[number].lose(clock::now());
+        self.doorkeeper.close(device);
         self.plane.discard_outbox(number);
         (self.event)(Event::PortLost(name));
+    }
+
+    /// Records that the rules which took the frames of a port from the kernel have been removed.
+    pub fn set_unprotected(&mut self, number: usize) {
+        self.links[number].is_lent = false;
     }
 
     /// Starts to reopen lost devices; returns when to try the next one, if any is still lost.
@@ -394,10 +421,10 @@ impl Worker {
         for (number, link) in self.links.iter_mut().enumerate() {
             if link.retry_at().is_some_and(|at| at <= now) {
                 link.try_later(now);
+                let slot = &self.plane.ports()[number];
                 // An interface that the router itself creates appears with its device.
-                if self.plane.is_up(number) || self.plane.ports()[number].is_local() {
-                    let interface = &self.plane.ports()[number].interface;
-                    self.doorkeeper.open(link, interface);
+                if !link.is_too_long && (self.plane.is_up(number) || slot.is_local()) {
+                    self.doorkeeper.open(link, &slot.interface);
                 }
             }
             next = next.into_iter().chain(link.retry_at()).min();
@@ -407,12 +434,15 @@ impl Worker {
 
     /// Handles the result of an attempt to open a link's device.
     fn opened(&mut self, link: u64, open: Opener, opened: io::Result<Box<dyn Device>>) {
-        let device = opened
+        let mut device = opened
             .inspect_err(|error| tracing::debug!(%error, "cannot reopen the port's device yet"))
             .ok();
         let Some(number) = self.links.iter().position(|l| l.id == link) else {
             return self.doorkeeper.close(device); // the port was removed in the meantime
         };
+        if self.links[number].is_too_long {
+            self.doorkeeper.close(device.take());
+        }
         let is_back = device.is_some();
         self.links[number].tried(open, device);
         if is_back {

@@ -9,10 +9,12 @@ use crate::common::{
     self, Peer, Stopped, eventually, in_namespace, pings, run, succeeds, two_hosts,
 };
 use weir_base::{Rate, Span, Streams};
-use weir_live::device::Device;
+use weir_discipline::Spec;
 use weir_live::device::af_packet::{AfPacket, Options};
+use weir_live::device::{Device, OwnershipWindow};
 use weir_live::kernel::transit::{Error, TransitGuard};
 use weir_live::worker::{Lease, Worker};
+use weir_path::egress::port::Link;
 use weir_path::plane::{Mode, Plane};
 
 /// The name of the test below that only holds a guard, and the environment variable that enables it.
@@ -165,6 +167,38 @@ fn rules_that_nobody_renews_leave_forwarding_to_the_kernel() {
             thread::sleep(Duration::from_millis(400));
             assert!(!pings(&a, to), "they hold as long as the guard lives");
         }
+    });
+}
+
+#[test]
+fn the_lease_ends_while_rules_may_lend_frames_to_a_lost_device() {
+    in_namespace(|| {
+        let (a, _b) = two_hosts();
+        eventually("the kernel forwards", || pings(&a, "10.0.2.2"));
+        let mut guard = TransitGuard::install(&[]).unwrap();
+        let renewal = guard.lease(Span::from_millis(300)).unwrap();
+        guard.take(&[("ra".into(), Mode::Routed)]).unwrap();
+        let mut worker = Worker::new(Plane::new(64, 1518, Streams::new(1)), Box::new(|_| {}));
+        let link = Link {
+            rate: None,
+            framing: weir_base::Framing::ETHERNET,
+            frame_bytes_max: 1514,
+        };
+        let spec = Spec::check("fifo", []).unwrap();
+        let (plane, now) = (&mut worker.plane, weir_live::clock::now());
+        plane.add_port("wan", "rb", Mode::Queue, spec, link, now);
+        let gone = || std::io::Error::from(std::io::ErrorKind::NotFound);
+        worker.bind(None, Box::new(move |_| Err(gone())));
+        worker.set_lease(Some(Lease::new(renewal).unwrap()));
+        let (handle, thread) = worker.start().unwrap();
+        eventually("it renews the lease", || !pings(&a, "10.0.2.2"));
+        let lend = |worker: &mut Worker| worker.set_ownership(0, OwnershipWindow::ALWAYS);
+        handle.call(lend).unwrap();
+        eventually("the kernel forwards", || pings(&a, "10.0.2.2"));
+        handle.call(|worker| worker.set_unprotected(0)).unwrap();
+        eventually("it renews the lease", || !pings(&a, "10.0.2.2"));
+        handle.post(Worker::stop).unwrap();
+        thread.join().unwrap();
     });
 }
 

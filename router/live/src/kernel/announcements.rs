@@ -37,9 +37,10 @@ impl Announcements {
         Self::open(libc::NETLINK_XFRM, &[POLICIES_GROUP])
     }
 
-    /// Announcements about interfaces.
+    /// Announcements about interfaces and their traffic control.
     pub fn of_links() -> io::Result<Self> {
-        Self::open(libc::NETLINK_ROUTE, &[libc::RTNLGRP_LINK])
+        let groups = [libc::RTNLGRP_LINK, libc::RTNLGRP_TC];
+        Self::open(libc::NETLINK_ROUTE, &groups)
     }
 
     fn open(protocol: libc::c_int, groups: &[u32]) -> io::Result<Self> {

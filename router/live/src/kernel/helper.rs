@@ -15,16 +15,24 @@
 //!
 //! A pair belongs to its device and is removed with it. A process that is killed leaves its pairs behind without
 //! effect: the rules vanish with the process, and the next router at the interface makes the pairs again.
+//!
+//! Frames that the rules lend into a pair that somebody has removed, switched off or changed would be lost. So
+//! [`checked_links`] compares the pairs with the links after each change: it withdraws a broken pair from [`chains`], and
+//! the device fails and is opened again, with a new pair.
+//!
+//! [`chains`]: super::lending::chains
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use weir_lfb::port::Direction;
 use weir_path::ip::tables::Mac;
 
-use super::links::{self, IFINFOMSG_BYTES, Links};
+use super::links::{self, IFINFOMSG_BYTES, Link, Links};
 use super::netlink::{NetlinkSocket, Request};
+use super::traffic_control::{filters, new_clsact, redirection};
 use crate::mutex::lock;
 
 /// Longest packet of a pair, which carries superframes.
@@ -33,83 +41,214 @@ const MTU: u32 = 65_535;
 /// The pairs of this process, by interface and direction.
 static PAIRS: Mutex<BTreeMap<(u32, Direction), Weak<Helper>>> = Mutex::new(BTreeMap::new());
 
+/// The interface whose frames a pair carries, at the time when the pair was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Served {
+    /// Index of the interface.
+    pub(crate) index: u32,
+    /// The longest layer-3 packet of the interface.
+    pub(crate) mtu: u32,
+    /// The direction of the frames.
+    pub(crate) direction: Direction,
+    /// The address of the near end: for received frames, that of the interface.
+    pub(crate) mac: Mac,
+}
+
+/// An end of a pair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct End {
+    pub(super) index: u32,
+    pub(super) name: String,
+}
+
 /// A pair of devices; dropping it removes both.
 #[derive(Debug)]
 pub(crate) struct Helper {
-    socket: NetlinkSocket,
-    near: String,
-    far: String,
+    served: Served,
+    /// The end into which the kernel lends frames.
+    pub(super) near: End,
+    /// The end at which weir reads the frames, and through which it returns received ones.
+    pub(super) far: End,
+    is_broken: AtomicBool,
 }
 
 impl Helper {
-    /// The pair for a direction of the interface with this index; `mac` is the address of the near end. A port that takes
-    /// the place of another during a change shares the pair with it.
-    pub(crate) fn of(interface: u32, mac: Mac, direction: Direction) -> io::Result<Arc<Self>> {
+    /// The pair for a direction of an interface. A port that takes the place of another during a change shares the pair
+    /// with it.
+    pub(crate) fn of(served: Served) -> io::Result<Arc<Self>> {
         let mut pairs = lock(&PAIRS);
-        let pair = pairs.entry((interface, direction)).or_default();
-        if let Some(shared) = pair.upgrade() {
+        pairs.retain(|_, pair| pair.strong_count() > 0);
+        let pair = pairs.entry((served.index, served.direction)).or_default();
+        let shared = pair.upgrade();
+        if let Some(shared) = shared.filter(|pair| pair.served == served && !pair.is_broken()) {
             return Ok(shared);
         }
-        let made = Arc::new(Self::make(interface, mac, direction)?);
+        let made = Arc::new(Self::make(served)?);
         *pair = Arc::downgrade(&made);
         Ok(made)
     }
 
+    /// The pair into which the kernel may lend frames; `None` without an intact pair.
+    pub(super) fn lending(interface: u32, direction: Direction) -> Option<Arc<Self>> {
+        let pair = lock(&PAIRS).get(&(interface, direction))?.upgrade()?;
+        (!pair.is_broken()).then_some(pair)
+    }
+
     /// Makes a pair and switches it on. A pair that another process has left behind is replaced.
-    fn make(interface: u32, mac: Mac, direction: Direction) -> io::Result<Self> {
-        let mut helper = Self {
-            socket: NetlinkSocket::open(libc::NETLINK_ROUTE)?,
-            near: near(interface, direction),
-            far: far(interface, direction),
-        };
-        helper.remove()?;
-        let create = new_pair(&helper.near, &helper.far, mac);
-        helper.socket.ask(&create.acknowledged())?;
-        for name in [&helper.near, &helper.far] {
-            match helper.socket.ask(&without_address(name).acknowledged()) {
+    fn make(served: Served) -> io::Result<Self> {
+        let mut socket = NetlinkSocket::open(libc::NETLINK_ROUTE)?;
+        let Served {
+            index, direction, ..
+        } = served;
+        let names = [near(index, direction), far(index, direction)];
+        for name in &names {
+            let unnumbered = Request::new(libc::RTM_DELLINK, 0, &[0; IFINFOMSG_BYTES]);
+            let left_behind = unnumbered.with_text(libc::IFLA_IFNAME, name);
+            remove(&mut socket, left_behind)?;
+        }
+        let [near, far] = &names;
+        socket.ask(&new_pair(near, far, served.mac).acknowledged())?;
+        for name in &names {
+            match socket.ask(&without_address(name).acknowledged()) {
                 Err(error) if error.raw_os_error() != Some(libc::EAFNOSUPPORT) => {
                     return Err(error);
                 }
                 _ => {} // a kernel without IPv6 gives no addresses
             }
-            helper.socket.ask(&switch_on(name).acknowledged())?;
+            socket.ask(&switch_on(name).acknowledged())?;
         }
+        let links = links::read()?;
+        let end = |name: String| {
+            let index = links.iter().find(|(_, link)| link.name == name)?.0;
+            Some(End {
+                index: *index,
+                name,
+            })
+        };
+        let [Some(near), Some(far)] = names.map(end) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let helper = Self {
+            served,
+            near,
+            far,
+            is_broken: AtomicBool::new(false),
+        };
         if direction == Direction::In {
-            let [near, _] =
-                ends(interface, direction, &links::read()?).ok_or(io::ErrorKind::NotFound)?;
-            helper.socket.ask(&new_clsact(near).acknowledged())?;
-            helper
-                .socket
-                .ask(&redirection(near, interface).acknowledged())?;
+            let near = helper.near.index;
+            socket.ask(&new_clsact(near).acknowledged())?;
+            socket.ask(&redirection(near, index).acknowledged())?;
         }
         Ok(helper)
     }
 
-    /// The end at which weir reads the frames, and through which it returns received ones.
+    /// The name of the end at which weir reads the frames.
     pub(crate) fn far(&self) -> &str {
-        &self.far
+        &self.far.name
     }
 
-    fn remove(&mut self) -> io::Result<()> {
-        let delete = Request::new(libc::RTM_DELLINK, 0, &[0; IFINFOMSG_BYTES])
-            .with_text(libc::IFLA_IFNAME, &self.near);
-        match self.socket.ask(&delete.acknowledged()) {
-            Err(error) if error.raw_os_error() != Some(libc::ENODEV) => Err(error),
-            _ => Ok(()),
+    /// Whether somebody has removed, switched off or changed the pair or its interface.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken.load(Ordering::Relaxed)
+    }
+
+    /// The first thing that is not as it was when the pair was made.
+    fn change(&self, links: &Links) -> Option<String> {
+        let Served {
+            index,
+            mtu,
+            direction,
+            mac,
+        } = self.served;
+        let Some(interface) = links.get(&index) else {
+            return Some("the interface was removed".to_owned());
+        };
+        let name = &interface.name;
+        if !interface.up {
+            return Some(format!("{name} was switched off"));
+        }
+        if interface.mtu != mtu {
+            return Some(format!("the MTU of {name} has changed"));
+        }
+        if direction == Direction::In && interface.mac != mac {
+            return Some(format!("the address of {name} has changed"));
+        }
+        for end in [&self.near, &self.far] {
+            // A device passes superframes regardless of its MTU.
+            let carries = |link: &&Link| link.up && link.mtu >= mtu && !link.enslaved;
+            let link = links.get(&end.index).filter(|link| link.name == end.name);
+            if link.filter(carries).is_none() {
+                return Some(format!("{} was removed, switched off or changed", end.name));
+            }
+        }
+        let near = links.get(&self.near.index);
+        if near.is_some_and(|link| link.mac != mac) {
+            return Some(format!("the address of {} has changed", self.near.name));
+        }
+        (direction == Direction::In && !self.returns())
+            .then(|| format!("the filter at {} was removed", self.near.name))
+    }
+
+    /// Whether the near end passes frames on; so it counts if that cannot be read.
+    fn returns(&self) -> bool {
+        let filters = NetlinkSocket::open(libc::NETLINK_ROUTE)
+            .and_then(|mut socket| filters(&mut socket, self.near.index));
+        filters.map_or(true, |filters| filters.values().any(|redirects| *redirects))
+    }
+}
+
+/// Reads the links, and breaks the pairs that are not as they were made. Their devices then fail.
+pub(super) fn checked_links() -> io::Result<Links> {
+    // First: a pair that is made meanwhile may not be among the links.
+    let pairs: Vec<_> = lock(&PAIRS).values().filter_map(Weak::upgrade).collect();
+    let links = links::read()?;
+    for pair in pairs.iter().filter(|pair| !pair.is_broken()) {
+        if let Some(change) = pair.change(&links) {
+            tracing::warn!(
+                device = pair.near.name,
+                "{change}: frames bypass the queue until the helper devices are made again"
+            );
+            pair.is_broken.store(true, Ordering::Relaxed);
+        }
+    }
+    Ok(links)
+}
+
+impl Drop for Helper {
+    /// Removes the pair, unless somebody has: then its index may belong to another device.
+    fn drop(&mut self) {
+        let remove_all = || {
+            let links = links::read()?;
+            let mut socket = NetlinkSocket::open(libc::NETLINK_ROUTE)?;
+            let ends = [&self.near, &self.far].into_iter();
+            let mut ends = ends.filter(|end| {
+                links
+                    .get(&end.index)
+                    .is_some_and(|link| link.name == end.name)
+            });
+            ends.try_for_each(|end| {
+                let mut header = [0; IFINFOMSG_BYTES];
+                header[4..8].copy_from_slice(&end.index.to_ne_bytes());
+                remove(&mut socket, Request::new(libc::RTM_DELLINK, 0, &header))
+            })
+        };
+        if let Err(error) = remove_all() {
+            let device = &self.near.name;
+            tracing::warn!(device, %error, "cannot remove a helper device");
         }
     }
 }
 
-impl Drop for Helper {
-    fn drop(&mut self) {
-        if let Err(error) = self.remove() {
-            tracing::warn!(device = self.near, %error, "cannot remove a helper device");
-        }
+/// Removes a device with its other end, if it exists.
+fn remove(socket: &mut NetlinkSocket, delete: Request) -> io::Result<()> {
+    match socket.ask(&delete.acknowledged()) {
+        Err(error) if error.raw_os_error() != Some(libc::ENODEV) => Err(error),
+        _ => Ok(()),
     }
 }
 
 /// Name of the end into which the kernel lends frames.
-pub(super) fn near(interface: u32, direction: Direction) -> String {
+fn near(interface: u32, direction: Direction) -> String {
     match direction {
         Direction::Out => format!("weir-o{interface}"),
         Direction::In => format!("weir-i{interface}"),
@@ -118,18 +257,6 @@ pub(super) fn near(interface: u32, direction: Direction) -> String {
 
 fn far(interface: u32, direction: Direction) -> String {
     near(interface, direction) + "r"
-}
-
-/// The indices of both ends, if they exist.
-pub(super) fn ends(interface: u32, direction: Direction, links: &Links) -> Option<[u32; 2]> {
-    let index = |name: String| {
-        let mut links = links.iter();
-        links.find(|(_, link)| link.name == name).map(|(n, _)| *n)
-    };
-    Some([
-        index(near(interface, direction))?,
-        index(far(interface, direction))?,
-    ])
 }
 
 fn new_pair(near: &str, far: &str, mac: Mac) -> Request {
@@ -171,61 +298,4 @@ fn switch_on(name: &str) -> Request {
     header[8..12].copy_from_slice(&flags.to_ne_bytes());
     header[12..16].copy_from_slice(&flags.to_ne_bytes());
     Request::new(libc::RTM_NEWLINK, 0, &header).with_text(libc::IFLA_IFNAME, name)
-}
-
-pub(super) const TCA_KIND: u16 = 1;
-const TCA_OPTIONS: u16 = 2;
-/// `TC_H_CLSACT` of linux/pkt_sched.h.
-const CLSACT: u32 = 0xffff_fff1;
-/// `TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS)` of linux/pkt_sched.h; it also selects the qdisc `ingress`.
-pub(super) const INGRESS: u32 = 0xffff_fff2;
-
-fn tc(kind: u16, device: u32, handle: u32, parent: u32, info: u32) -> Request {
-    let words = [0, device, handle, parent, info];
-    let header: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    Request::new(kind, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &header)
-}
-
-fn new_clsact(device: u32) -> Request {
-    tc(libc::RTM_NEWQDISC, device, 0xffff_0000, CLSACT, 0).with_text(TCA_KIND, "clsact")
-}
-
-/// A filter that matches everything received at `device`, and passes it on as received at `to`. The classifier is
-/// `u32`, which every kernel with traffic control has.
-fn redirection(device: u32, to: u32) -> Request {
-    const TCA_U32_SEL: u16 = 5;
-    const TCA_U32_ACT: u16 = 7;
-    const TCA_ACT_KIND: u16 = 1;
-    const TCA_ACT_OPTIONS: u16 = 2;
-    const TCA_MIRRED_PARMS: u16 = 2;
-    const PRIORITY: u32 = 1 << 16;
-    /// `TC_ACT_STOLEN`, `TCA_INGRESS_REDIR`.
-    const STOLEN: u32 = 4;
-    const TO_INGRESS: u32 = 3;
-    // `struct tc_u32_sel`: terminal, one key; the key has an empty mask.
-    let mut selector = [0; 32];
-    (selector[0], selector[2]) = (1, 1);
-    // `struct tc_mirred`
-    let parameters = [0, 0, STOLEN, 0, 0, TO_INGRESS, to];
-    let parameters: Vec<u8> = parameters.iter().flat_map(|n| n.to_ne_bytes()).collect();
-    let protocol = u32::from((libc::ETH_P_ALL as u16).to_be());
-    tc(
-        libc::RTM_NEWTFILTER,
-        device,
-        0,
-        INGRESS,
-        PRIORITY | protocol,
-    )
-    .with_text(TCA_KIND, "u32")
-    .nested(TCA_OPTIONS, |options| {
-        options
-            .with(TCA_U32_SEL, &selector)
-            .nested(TCA_U32_ACT, |actions| {
-                actions.nested(1, |action| {
-                    action
-                        .with_text(TCA_ACT_KIND, "mirred")
-                        .nested(TCA_ACT_OPTIONS, |o| o.with(TCA_MIRRED_PARMS, &parameters))
-                })
-            })
-    })
 }

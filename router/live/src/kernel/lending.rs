@@ -16,8 +16,7 @@
 
 use weir_lfb::port::Direction;
 
-use super::helper;
-use super::links::Links;
+use super::helper::Helper;
 use super::nft::{Base, Chain, Compare, Hook, NF_NETDEV_EGRESS, NF_NETDEV_INGRESS, Rule};
 use crate::device::af_packet::MARK;
 
@@ -45,15 +44,16 @@ impl From<&str> for Side {
     }
 }
 
-/// The chains that lend the frames of an interface; an empty list without its helper.
-pub(super) fn chains(side: &Side, index: u32, links: &Links) -> Vec<Chain> {
+/// The chains that lend the frames of an interface; an empty list without an intact helper.
+pub(super) fn chains(side: &Side, index: u32) -> Vec<Chain> {
     let Side {
         interface,
         direction,
     } = side;
-    let Some([near, far]) = helper::ends(index, *direction, links) else {
+    let Some(helper) = Helper::lending(index, *direction) else {
         return Vec::new();
     };
+    let (near, far) = (&helper.near, &helper.far);
     let (number, word) = match direction {
         Direction::Out => (NF_NETDEV_EGRESS, "out"),
         Direction::In => (NF_NETDEV_INGRESS, "in"),
@@ -69,17 +69,17 @@ pub(super) fn chains(side: &Side, index: u32, links: &Links) -> Vec<Chain> {
         .load(Base::Link, 0, LINK_LOCAL.len() as u32)
         .mask(&LINK_LOCAL_MASK)
         .is(Compare::Equal, &LINK_LOCAL);
-    let end = links.get(&far).map_or("", |link| link.name.as_str());
+    let end = far.name.as_str();
     vec![
         // The kernel itself takes nothing there, and sends nothing; packet sockets come before the hook.
         Chain {
             name: format!("end-{end}"),
-            hook: Some(hook(NF_NETDEV_INGRESS, end, far, true)),
+            hook: Some(hook(NF_NETDEV_INGRESS, end, far.index, true)),
             rules: Vec::new(),
         },
         Chain {
             name: format!("back-{end}"),
-            hook: Some(hook(NF_NETDEV_EGRESS, end, far, true)),
+            hook: Some(hook(NF_NETDEV_EGRESS, end, far.index, true)),
             rules: vec![Rule::new().marked(MARK).accept()],
         },
         Chain {
@@ -88,7 +88,7 @@ pub(super) fn chains(side: &Side, index: u32, links: &Links) -> Vec<Chain> {
             rules: vec![
                 Rule::new().marked(MARK).unmark().accept(),
                 of_link.accept(),
-                Rule::new().lend(near),
+                Rule::new().lend(near.index),
             ],
         },
     ]

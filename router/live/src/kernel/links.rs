@@ -11,6 +11,8 @@ pub(super) struct Link {
     pub(super) name: String,
     /// Whether it is administratively up.
     pub(super) up: bool,
+    /// The longest layer-3 packet, in bytes.
+    pub(super) mtu: u32,
     /// MAC address; empty if it has none.
     pub(super) mac: Vec<u8>,
     /// Whether it belongs to another interface, for instance a bridge.
@@ -72,6 +74,7 @@ fn read_link(payload: &[u8]) -> Option<(u32, Link)> {
     let body = payload.get(IFINFOMSG_BYTES..)?;
     let name = text(attribute(body, libc::IFLA_IFNAME)?);
     let mac = attribute(body, libc::IFLA_ADDRESS).unwrap_or_default();
+    let mtu = attribute(body, libc::IFLA_MTU).and_then(|mtu| u32_at(mtu, 0));
     // The index of a lower interface in another namespace has no meaning here.
     let below = match attribute(body, IFLA_LINK_NETNSID) {
         None => attribute(body, libc::IFLA_LINK).and_then(|link| u32_at(link, 0)),
@@ -82,6 +85,7 @@ fn read_link(payload: &[u8]) -> Option<(u32, Link)> {
     let link = Link {
         name,
         up: u32_at(payload, 8)? & libc::IFF_UP as u32 != 0,
+        mtu: mtu.unwrap_or_default(),
         mac: mac.to_vec(),
         enslaved: attribute(body, libc::IFLA_MASTER).is_some(),
         above,

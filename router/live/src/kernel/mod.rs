@@ -51,3 +51,4 @@ mod nft;
 mod route_message;
 mod routes;
 mod settings;
+mod traffic_control;

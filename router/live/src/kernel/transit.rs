@@ -55,6 +55,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use weir_base::{Rate, Span, Tally};
 use weir_path::plane::Mode;
 
+use super::helper;
 pub use super::ingress::Tunnel;
 use super::ingress::{LOCAL_CHAIN, ingress, local_chain, routed};
 use super::lease::{Renewal, Terms};
@@ -265,9 +266,16 @@ impl TransitGuard {
         self.sweep(&links::read()?)
     }
 
-    /// Reads the interfaces again: VLAN and macvlan devices on the ports come and go.
+    /// Reads the interfaces again: VLAN and macvlan devices on the ports come and go. Withdraws the rules of a port in
+    /// mode "queue" whose helper is no longer intact; it gets rules again when the router takes it again.
     pub fn follow_links(&mut self) -> Result<(), Error> {
-        let links = links::read()?;
+        let links = helper::checked_links()?;
+        let unlent = |side: &Side, protected: &Protected| {
+            protected.mode == Mode::Queue && self.chains(side, &links).is_empty()
+        };
+        let ports = self.ports.iter().filter(|(side, port)| unlent(side, port));
+        let unlent: Vec<_> = ports.map(|(side, _)| side.clone()).collect();
+        self.ports.retain(|side, _| !unlent.contains(side));
         let here = |port: &&Side| links.values().any(|link| link.name == port.interface);
         let ports = self.ports.keys().filter(here);
         let chains = ports.flat_map(|port| self.chains(port, &links)).collect();
@@ -334,7 +342,7 @@ impl TransitGuard {
                 hook: Some(ingress(port, index)),
                 rules: Vec::new(),
             }),
-            Mode::Queue => chains.extend(lending::chains(side, index, links)),
+            Mode::Queue => chains.extend(lending::chains(side, index)),
         }
         if let Some((how, when)) = protected.kernels {
             for chain in chains.iter_mut().filter(|chain| chain.hook.is_some()) {

@@ -171,6 +171,7 @@ impl Carrier {
             Effect::Unprotect(place) => {
                 let removed = lock(&self.guard).unprotect(&self.side(&place));
                 removed.map_err(|e| e.to_string())?;
+                self.on_worker(move |worker| ports::set_unprotected(worker, &place.port))?;
             }
             Effect::Exchange {
                 gone,

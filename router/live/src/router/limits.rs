@@ -55,7 +55,7 @@ pub(super) async fn follow_rates(running: Arc<Running>) -> String {
     }
 }
 
-/// Renews the guard's rules when devices on ports (VLANs and the like) come and go.
+/// Renews the guard's rules when devices on ports (VLANs and the like) come and go, or helper devices change.
 pub(super) async fn follow_links(running: Arc<Running>) -> String {
     let mut announcements = match Announcements::of_links() {
         Ok(announcements) => announcements,
@@ -63,7 +63,11 @@ pub(super) async fn follow_links(running: Arc<Running>) -> String {
     };
     loop {
         let guarded = Arc::clone(&running);
-        let followed = tokio::task::spawn_blocking(move || lock(&guarded.guard).follow_links());
+        let followed = tokio::task::spawn_blocking(move || {
+            let followed = lock(&guarded.guard).follow_links();
+            guarded.handle.wake(); // a device may have failed
+            followed
+        });
         match followed.await {
             Ok(Ok(())) => {}
             // The device was removed in the meantime; the kernel announces that too.

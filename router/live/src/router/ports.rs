@@ -208,6 +208,13 @@ pub(super) fn set_ownership(worker: &mut Worker, names: &[String], ownership: Ow
     }
 }
 
+/// On the forwarding thread: records that the rules of a port have been removed.
+pub(super) fn set_unprotected(worker: &mut Worker, name: &str) {
+    if let Some(number) = number(worker, name) {
+        worker.set_unprotected(number);
+    }
+}
+
 /// On the forwarding thread: whether a port has its device.
 pub(super) fn is_open(worker: &Worker, name: &str) -> bool {
     number(worker, name).is_some_and(|number| worker.is_open(number))

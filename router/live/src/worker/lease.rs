@@ -131,8 +131,13 @@ impl Worker {
         lease.map_or(Instant::FAR_FUTURE, |lease| lease.until)
     }
 
-    /// Renews the lease if that is due; returns when it is due next.
+    /// Renews the lease if that is due; returns when it is due next. The lease ends while rules may still lend frames to
+    /// a device that was lost: nobody would send these frames.
     pub(super) fn keep_lease(&mut self, now: Instant) -> Option<Instant> {
+        let mut links = self.links.iter();
+        if links.any(|link| link.is_lent && link.device.is_none()) {
+            return None;
+        }
         if self.lease.as_ref()?.renew_at <= now {
             let had_one = self.leased_until() > Instant::ZERO;
             let kept = self.renew_lease();

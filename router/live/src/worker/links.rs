@@ -17,10 +17,15 @@ use std::thread;
 use weir_base::{Instant, Span};
 
 use super::{BURST_MAX, Handle, LinkState, Opener, Steering};
+use crate::clock;
 use crate::device::{Counters, Device};
 
 /// Time between attempts to open a lost device whose interface is up.
 const REOPEN_RETRY: Span = Span::from_millis(500);
+/// The longest pause before a device that is lost repeatedly is opened again: another program may change it each time.
+const REOPEN_RETRY_MAX: Span = Span::from_secs(8);
+/// A device that was open for this time has worked.
+const SETTLED: Span = Span::from_secs(60);
 
 /// A port's device, or the attempt to open it again.
 pub(super) struct Link {
@@ -30,6 +35,13 @@ pub(super) struct Link {
     /// Identifies a link: a port's number changes when a port before it is removed.
     pub(super) id: u64,
     retry_at: Instant,
+    opened_at: Instant,
+    /// The pause after the latest loss.
+    pause: Span,
+    /// Whether the interface carries longer frames than the router was started for.
+    pub(super) is_too_long: bool,
+    /// Whether the kernel's rules may lend frames to the device, even if it was lost.
+    pub(super) is_lent: bool,
     counters: Counters,
     /// Frames taken beyond the device's share, in ordinary frames.
     pub(super) overdrawn: usize,
@@ -46,6 +58,10 @@ impl Link {
             open: Some(open),
             id,
             retry_at: Instant::ZERO,
+            opened_at: Instant::ZERO,
+            pause: Span::ZERO,
+            is_too_long: false,
+            is_lent: false,
             counters: Counters::default(),
             overdrawn: 0,
             steering: Arc::default(),
@@ -84,6 +100,17 @@ impl Link {
         (self.device.is_none() && self.open.is_some()).then_some(self.retry_at)
     }
 
+    /// Takes out the device, which has failed, and postpones the next attempt: the longer, the more often it fails.
+    pub(super) fn lose(&mut self, now: Instant) -> Option<Box<dyn Device>> {
+        self.pause = if now.since(self.opened_at) < SETTLED {
+            (self.pause + self.pause).clamp(REOPEN_RETRY, REOPEN_RETRY_MAX)
+        } else {
+            Span::ZERO
+        };
+        self.retry_at = now + self.pause;
+        self.close()
+    }
+
     /// Postpones the next attempt.
     pub(super) fn try_later(&mut self, now: Instant) {
         self.retry_at = now + REOPEN_RETRY;
@@ -93,6 +120,7 @@ impl Link {
     pub(super) fn tried(&mut self, open: Opener, device: Option<Box<dyn Device>>) {
         self.open = Some(open);
         self.device = device;
+        self.opened_at = clock::now();
     }
 }
 
