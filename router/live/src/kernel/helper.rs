@@ -30,6 +30,7 @@ use std::sync::{Arc, Mutex, Weak};
 use weir_lfb::port::Direction;
 use weir_path::ip::tables::Mac;
 
+use super::lacking::lacking;
 use super::links::{self, IFINFOMSG_BYTES, Link, Links};
 use super::netlink::{NetlinkSocket, Request};
 use super::traffic_control::{filters, new_clsact, redirection};
@@ -107,7 +108,11 @@ impl Helper {
             remove(&mut socket, left_behind)?;
         }
         let [near, far] = &names;
-        socket.ask(&new_pair(near, far, served.mac).acknowledged())?;
+        ask(
+            &mut socket,
+            "pair of devices",
+            new_pair(near, far, served.mac),
+        )?;
         for name in &names {
             match socket.ask(&without_address(name).acknowledged()) {
                 Err(error) if error.raw_os_error() != Some(libc::EAFNOSUPPORT) => {
@@ -136,8 +141,8 @@ impl Helper {
         };
         if direction == Direction::In {
             let near = helper.near.index;
-            socket.ask(&new_clsact(near).acknowledged())?;
-            socket.ask(&redirection(near, index).acknowledged())?;
+            ask(&mut socket, "qdisc", new_clsact(near))?;
+            ask(&mut socket, "filter", redirection(near, index))?;
         }
         Ok(helper)
     }
@@ -237,6 +242,12 @@ impl Drop for Helper {
             tracing::warn!(device, %error, "cannot remove a helper device");
         }
     }
+}
+
+/// Makes something; the error names a part that the kernel lacks.
+fn ask(socket: &mut NetlinkSocket, what: &str, request: Request) -> io::Result<()> {
+    let asked = socket.ask(&request.acknowledged());
+    asked.map_err(|error| lacking(what, error).map_or_else(|error| error, io::Error::other))
 }
 
 /// Removes a device with its other end, if it exists.

@@ -43,6 +43,7 @@ pub(crate) mod conntrack;
 pub(crate) mod helper;
 mod ingress;
 mod iptables;
+mod lacking;
 mod lending;
 mod links;
 mod local;

@@ -58,6 +58,8 @@ use weir_path::plane::Mode;
 use super::helper;
 pub use super::ingress::Tunnel;
 use super::ingress::{LOCAL_CHAIN, ingress, local_chain, routed};
+pub use super::lacking::Lacking;
+use super::lacking::lacking;
 use super::lease::{Renewal, Terms};
 use super::lending;
 pub use super::lending::Side;
@@ -81,6 +83,9 @@ pub enum Error {
         /// The kernel's error.
         source: io::Error,
     },
+    /// The kernel has not what mode "queue" needs.
+    #[error(transparent)]
+    Lacking(#[from] Lacking),
 }
 
 impl From<CommitError> for Error {
@@ -172,7 +177,17 @@ impl TransitGuard {
         if done.is_err() {
             self.ports = before; // so that no later call activates the refused rules
         }
-        done
+        done.map_err(|error| match error {
+            Error::Refused { what, source }
+                if ports.iter().any(|(_, mode)| *mode == Mode::Queue) =>
+            {
+                match lacking(&what, source) {
+                    Ok(lacking) => lacking.into(),
+                    Err(source) => Error::Refused { what, source },
+                }
+            }
+            other => other,
+        })
     }
 
     /// Activates the chains of these ports, even those that exist already.
