@@ -2,6 +2,7 @@
 
 mod echoes;
 mod guards;
+mod others;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};

@@ -11,7 +11,7 @@ use weir_path::plane::Mode;
 const PORTS: [&str; 2] = ["ra", "rb"];
 
 fn found(mode: Mode) -> Vec<String> {
-    let ports = PORTS.map(str::to_owned).to_vec();
+    let ports = PORTS.map(Into::into).to_vec();
     let chains = Reader::default()
         .read(&Scope { mode, ports }, Changed::ALL)
         .chains;

@@ -1,7 +1,7 @@
 //! Kinds of kernel state that weir refuses or warns about: a reader of the habitat supplies the findings.
 
 use super::{Advice, Kind, Permit, Stance};
-use Stance::{Applies, Refuses, Warns, Without};
+use Stance::{Applies, Differs, Refuses, Warns, Without};
 
 pub(super) const NETFILTER_PART: &str = "Netfilter";
 const RULES_PART: &str = "Policy routing";
@@ -112,7 +112,7 @@ pub static TC_INGRESS: Kind = Kind {
     decides: "qdiscs ingress and clsact, tcx programs, at the ingress of a port: drop, police, change",
     routed: Refuses("they act after the packet tap. `bypass_tc = true` permits it"),
     bridged: Refuses("they act after the packet tap. `bypass_tc = true` permits it"),
-    queue: BESIDE,
+    queue: Applies("twice, if the port has `direction = \"in\"`: see there"),
     read: "rtnetlink every half second; tcx with bpf(2)",
     advice: Some(Advice {
         claim: "forwarded packets would bypass these traffic-control filters at the ingress of ports",
@@ -133,11 +133,46 @@ pub static TC_REDIRECT: Kind = Kind {
         "redirected frames re-enter after the rules that stop the kernel from forwarding them: weir and the kernel would both forward them. No key permits it",
     ),
     bridged: Refuses("as routed"),
-    queue: BESIDE,
+    queue: Applies("twice, if the port has `direction = \"in\"`: see there"),
     read: "rtnetlink every half second",
     advice: Some(Advice {
         claim: "these traffic-control filters redirect packets at the ingress of ports, and the kernel would forward them a second time",
         remedy: "remove them (`tc qdisc del dev PORT ingress`); to shape downloads, set `rate` at the port to the LAN",
+        permit: None,
+    }),
+};
+
+/// Filters and programs that a received frame passes before the queue, and again after it.
+pub static TC_TWICE: Kind = Kind {
+    part: CONTROL_PART,
+    name: "tc filters on both sides of the queue",
+    decides: "filters, tcx programs and redirections at the ingress of a port with `direction = \"in\"`",
+    routed: Without("a frame passes the ingress of a port once"),
+    bridged: Without("a frame passes the ingress of a port once"),
+    queue: Warns(
+        "each received frame passes them twice: a policer counts it twice, an IFB queues it twice",
+    ),
+    read: "rtnetlink every half second; tcx with bpf(2)",
+    advice: Some(Advice {
+        claim: "each received frame passes these traffic-control filters twice, before and after the queue",
+        remedy: "remove filters that limit, count or redirect (`tc qdisc del dev PORT clsact`, or `ingress`); `rate` at \
+                 the port takes the place of a policer or an IFB",
+        permit: None,
+    }),
+};
+
+/// Filters that match marks, which frames lose in the queue.
+pub static TC_BY_MARK: Kind = Kind {
+    part: CONTROL_PART,
+    name: "tc egress filters by mark",
+    decides: "classifiers `fw` and `u32` with `mark`: the class of a packet that leaves a port",
+    routed: Differs("weir's packets have none of the machine's marks"),
+    bridged: Differs("weir's packets have none of the machine's marks"),
+    queue: Warns("frames come from the queue without mark and priority"),
+    read: "rtnetlink every half second",
+    advice: Some(Advice {
+        claim: "these traffic-control filters match marks, and frames come from the queue without a mark",
+        remedy: "let them match addresses, ports or DSCP",
         permit: None,
     }),
 };
@@ -335,13 +370,15 @@ pub static BRIDGE_FILTER: Kind = Kind {
 };
 
 /// Kinds with a reader of findings.
-pub(super) static WITH_FINDINGS: [&Kind; 17] = [
+pub(super) static WITH_FINDINGS: [&Kind; 19] = [
     &NETFILTER,
     &POLICY_RULES,
     &VRF,
     &XFRM,
     &TC_REDIRECT,
     &TC_INGRESS,
+    &TC_TWICE,
+    &TC_BY_MARK,
     &MASTER,
     &BRIDGE_FILTER,
     &UNPORTED_DEFAULT,

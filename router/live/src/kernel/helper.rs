@@ -33,7 +33,7 @@ use weir_path::ip::tables::Mac;
 use super::lacking::lacking;
 use super::links::{self, IFINFOMSG_BYTES, Link, Links};
 use super::netlink::{NetlinkSocket, Request};
-use super::traffic_control::{filters, new_clsact, redirection};
+use super::traffic_control::{INGRESS, filters, new_clsact, redirection};
 use crate::mutex::lock;
 
 /// Longest packet of a pair, which carries superframes.
@@ -197,8 +197,10 @@ impl Helper {
     /// Whether the near end passes frames on; so it counts if that cannot be read.
     fn returns(&self) -> bool {
         let filters = NetlinkSocket::open(libc::NETLINK_ROUTE)
-            .and_then(|mut socket| filters(&mut socket, self.near.index));
-        filters.map_or(true, |filters| filters.values().any(|redirects| *redirects))
+            .and_then(|mut socket| filters(&mut socket, self.near.index, INGRESS));
+        filters.map_or(true, |filters| {
+            filters.values().any(|filter| filter.redirects)
+        })
     }
 }
 

@@ -15,7 +15,11 @@ const TCA_OPTIONS: u16 = 2;
 /// `TC_H_CLSACT` of linux/pkt_sched.h.
 const CLSACT: u32 = 0xffff_fff1;
 /// `TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS)` of linux/pkt_sched.h; it also selects the qdisc `ingress`.
-const INGRESS: u32 = 0xffff_fff2;
+pub(super) const INGRESS: u32 = 0xffff_fff2;
+/// `TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_EGRESS)`.
+pub(super) const EGRESS: u32 = 0xffff_fff3;
+/// The qdisc through which an interface sends.
+pub(super) const ROOT: u32 = 0;
 
 fn tc(kind: u16, device: u32, handle: u32, parent: u32, info: u32) -> Request {
     let words = [0, device, handle, parent, info];
@@ -68,21 +72,33 @@ pub(super) fn redirection(device: u32, to: u32) -> Request {
     })
 }
 
-/// The filters at the ingress of an interface, by kind and priority, and whether an action of each redirects.
+/// A filter, which may consist of several rules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Filter {
+    /// Whether an action redirects.
+    pub(super) redirects: bool,
+    /// Whether it matches marks of packets.
+    pub(super) by_mark: bool,
+}
+
+/// The filters of an interface at a parent like [`INGRESS`], by kind and priority.
 pub(super) fn filters(
     socket: &mut NetlinkSocket,
     interface: u32,
-) -> io::Result<BTreeMap<String, bool>> {
+    parent: u32,
+) -> io::Result<BTreeMap<String, Filter>> {
     let mut header = [0; HEADER_BYTES];
     header[4..8].copy_from_slice(&interface.to_ne_bytes());
-    header[12..16].copy_from_slice(&INGRESS.to_ne_bytes());
+    header[12..16].copy_from_slice(&parent.to_ne_bytes());
     let request = Request::new(libc::RTM_GETTFILTER, libc::NLM_F_DUMP, &header);
-    let mut filters: BTreeMap<String, bool> = BTreeMap::new();
+    let mut filters: BTreeMap<String, Filter> = BTreeMap::new();
     let dumped = socket.dump(&request, |message| {
         if message.kind == libc::RTM_NEWTFILTER
-            && let Some((name, redirects)) = filter(message.payload)
+            && let Some((name, rule)) = filter(message.payload)
         {
-            *filters.entry(name).or_default() |= redirects;
+            let filter = filters.entry(name).or_default();
+            filter.redirects |= rule.redirects;
+            filter.by_mark |= rule.by_mark;
         }
     });
     match dumped {
@@ -99,15 +115,22 @@ fn is_absent(error: &io::Error) -> bool {
     )
 }
 
-/// Name of a filter, and whether an action of it redirects.
-fn filter(payload: &[u8]) -> Option<(String, bool)> {
+/// Name of a filter, and a rule of it.
+fn filter(payload: &[u8]) -> Option<(String, Filter)> {
+    const TCA_U32_MARK: u16 = 10;
     let body = payload.get(HEADER_BYTES..)?;
     let priority = u32_at(payload, 16)? >> 16;
     let kind = text(attribute(body, TCA_KIND)?);
-    Some((
-        format!("{kind}, pref {priority}"),
-        redirects(body, DEPTH_MAX),
-    ))
+    let options = attribute(body, TCA_OPTIONS).unwrap_or_default();
+    let rule = Filter {
+        redirects: redirects(body, DEPTH_MAX),
+        by_mark: match kind.as_str() {
+            "fw" => true,
+            "u32" => attribute(options, TCA_U32_MARK).is_some(),
+            _ => false,
+        },
+    };
+    Some((format!("{kind}, pref {priority}"), rule))
 }
 
 /// Whether one of these attributes, at any depth, is the action `mirred` that redirects: each kind of filter has its
@@ -154,8 +177,27 @@ mod tests {
             let bytes = request.numbered(1);
             filter(messages(&bytes).next().unwrap().payload).unwrap()
         };
-        assert_eq!(read(1), ("u32, pref 49152".to_owned(), true));
-        assert!(!read(2).1, "a copy for somebody who listens");
+        let redirects = Filter {
+            redirects: true,
+            by_mark: false,
+        };
+        assert_eq!(read(1), ("u32, pref 49152".to_owned(), redirects));
+        assert!(!read(2).1.redirects, "a copy for a listener");
+    }
+
+    #[test]
+    fn filters_by_mark_are_known_by_their_kind_or_by_a_match() {
+        let by_mark = |kind: &str, option: u16| {
+            let request = Request::new(libc::RTM_NEWTFILTER, 0, &[0; HEADER_BYTES])
+                .with_text(TCA_KIND, kind)
+                .nested(TCA_OPTIONS, |options| options.with(option, &[0; 12]));
+            let bytes = request.numbered(1);
+            let (_, rule) = filter(messages(&bytes).next().unwrap().payload).unwrap();
+            rule.by_mark
+        };
+        // tc filter add .. handle 5 fw; u32 match mark 5 0xff; u32 match u32 0 0; flower mpls_label 10
+        assert!(by_mark("fw", 1) && by_mark("u32", 10));
+        assert!(!by_mark("u32", 5) && !by_mark("flower", 10));
     }
 
     proptest! {

@@ -11,6 +11,7 @@ use super::ports::frame_bytes_max;
 use crate::device::interface;
 use crate::kernel::bridge;
 use crate::kernel::state::{self, Scope};
+use crate::kernel::transit::Side;
 
 /// Reads the facts for a start. If an interface cannot be a port, the other facts do not matter.
 pub fn survey(plan: &Plan) -> Facts {
@@ -27,10 +28,13 @@ pub fn survey(plan: &Plan) -> Facts {
 
 /// Reads all facts.
 pub(super) fn all(plan: &Plan) -> Facts {
-    let interfaces = plan.ports.iter().map(|port| port.interface.clone());
+    let side = |port: &PortPlan| Side {
+        interface: port.interface.clone(),
+        direction: port.direction,
+    };
     let scope = Scope {
         mode: plan.router.mode,
-        ports: interfaces.collect(),
+        ports: plan.ports.iter().map(side).collect(),
     };
     Facts {
         findings: state::read(&scope).findings,

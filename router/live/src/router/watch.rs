@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout_at};
 use weir_element::{ActiveState, Event, Finding};
+use weir_lfb::port::PortPlan;
 use weir_lfb::router::OnChange;
 use weir_path::plane::Mode;
 
@@ -17,6 +18,7 @@ use super::running::Running;
 use super::survey::bridges;
 use crate::kernel::announcements::Announcements;
 use crate::kernel::state::{self, Changed, Found, Reader, Scope};
+use crate::kernel::transit::Side;
 use crate::mutex::lock;
 
 /// Shortest time between two readings because of changes.
@@ -104,12 +106,13 @@ impl Watch {
     fn read(&mut self, running: &Running, changed: Changed) -> (Arc<ActiveState>, Found, Event) {
         let in_force = running.in_force();
         let mode = in_force.plan.router.mode;
-        let interfaces = in_force.plan.ports.iter();
+        let side = |port: &PortPlan| Side {
+            interface: in_force.interface(port).to_owned(),
+            direction: port.direction,
+        };
         let scope = Scope {
             mode,
-            ports: interfaces
-                .map(|port| in_force.interface(port).to_owned())
-                .collect(),
+            ports: in_force.plan.ports.iter().map(side).collect(),
         };
         let is_due = self.whole_at.is_none_or(|at| at.elapsed() > WHOLE_GAP);
         let is_whole = is_due || self.scope.as_ref() != Some(&scope);

@@ -46,7 +46,7 @@ pub(super) fn read(scope: &Scope) -> io::Result<Vec<Finding>> {
 }
 
 fn found(scope: &Scope, links: &BTreeMap<u32, Link>) -> Vec<Finding> {
-    let is_port = |link: &Link| scope.ports.contains(&link.name);
+    let is_port = |link: &Link| scope.has(&link.name);
     let mut findings = Vec::new();
     for (index, link) in links.iter().filter(|(_, link)| is_port(link)) {
         let name = &link.name;
@@ -230,7 +230,7 @@ mod tests {
         let shown = |mode| {
             let scope = Scope {
                 mode,
-                ports: vec!["r0".to_owned(), "r1".to_owned()],
+                ports: vec!["r0".into(), "r1".into()],
             };
             let found = found(&scope, &links);
             found.iter().map(ToString::to_string).collect::<Vec<_>>()

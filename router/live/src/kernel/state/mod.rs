@@ -3,7 +3,7 @@
 //! - [`rules`]: policy rules
 //! - [`policies`]: IPsec policies
 //! - [`interfaces`]: state of the links themselves: masters, VRFs, XDP, bridges, devices on ports
-//! - [`control`]: filters and programs at the ingress of ports
+//! - [`control`]: filters and programs of traffic control at ports
 //! - [`routes`]: routes past the ports
 //! - [`super::netfilter`]: chains of nf_tables and iptables
 
@@ -20,6 +20,7 @@ use weir_element::kernel::kinds;
 use weir_path::plane::Mode;
 
 use super::netfilter::{self, BypassedChain};
+use super::transit::Side;
 use super::{follow, iptables};
 
 pub use self::routes::{defaults_past, forwarding_off, past, unfollowed};
@@ -29,8 +30,15 @@ pub use self::routes::{defaults_past, forwarding_off, past, unfollowed};
 pub struct Scope {
     /// Forwarding mode of the router.
     pub mode: Mode,
-    /// The interfaces of its ports.
-    pub ports: Vec<String>,
+    /// The frames that its ports take.
+    pub ports: Vec<Side>,
+}
+
+impl Scope {
+    /// Whether a port has this interface.
+    pub(super) fn has(&self, interface: &str) -> bool {
+        self.ports.iter().any(|port| port.interface == interface)
+    }
 }
 
 /// The result of a reading.
@@ -97,7 +105,8 @@ impl Reader {
             Changed::ALL
         };
         self.scope = Some(scope.clone());
-        let ports: Vec<_> = scope.ports.iter().map(String::as_str).collect();
+        let ports = scope.ports.iter().map(|port| port.interface.as_str());
+        let ports: Vec<_> = ports.collect();
         let (latest, failures) = (&mut self.latest, &mut self.failures);
         if changed.chains {
             let chains = netfilter::bypassed(scope.mode, &ports);
@@ -116,7 +125,7 @@ impl Reader {
             interfaces::read(scope),
             &mut latest.interfaces,
         );
-        failures.keep("filters", control::read(&ports), &mut latest.filters);
+        failures.keep("filters", control::read(scope), &mut latest.filters);
         let chains = [&latest.chains[..], &latest.legacy].concat();
         let of_chain = |chain: &BypassedChain| Finding::new(&kinds::NETFILTER, chain.to_string());
         let mut findings: Vec<_> = chains.iter().map(of_chain).collect();

@@ -107,7 +107,7 @@ pub fn forwarding_off(tables: &Tables, scope: &Scope) -> Vec<Finding> {
         off.map(finding).collect::<Vec<_>>()
     };
     let interfaces = tables.interfaces.iter();
-    let ports = interfaces.filter(|(_, interface)| scope.ports.contains(&interface.name));
+    let ports = interfaces.filter(|(_, interface)| scope.has(&interface.name));
     ports.flat_map(at_port).collect()
 }
 
@@ -153,7 +153,7 @@ fn outside<'a>(
             let name = |index: &u32| tables.interfaces.get(index).map(|i| i.name.as_str());
             let names = hops.iter().filter_map(move |hop| name(&hop.interface));
             names
-                .filter(|name| *name != "lo" && !scope.ports.iter().any(|port| port == name))
+                .filter(|name| *name != "lo" && !scope.has(name))
                 .map(move |name| (prefix, name))
         })
 }
@@ -198,7 +198,7 @@ mod tests {
         }
         let scope = Scope {
             mode: Mode::Routed,
-            ports: vec!["r0".to_owned()],
+            ports: vec!["r0".into()],
         };
         let shown = |findings: Vec<Finding>| -> Vec<_> {
             findings.into_iter().map(|finding| finding.what).collect()
