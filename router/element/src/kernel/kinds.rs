@@ -41,6 +41,25 @@ pub static NETFILTER: Kind = Kind {
     }),
 };
 
+/// Flowtables with the interface of a port.
+pub static FLOWTABLE: Kind = Kind {
+    part: NETFILTER_PART,
+    name: "flowtables",
+    decides: "which packets of known connections pass from interface to interface without rules, in the kernel or in \
+              hardware",
+    routed: Without("packets enter a flowtable by a rule at forward, which is refused"),
+    bridged: Without("packets enter a flowtable by a rule at forward, which is refused"),
+    queue: Refuses(
+        "if the interface of a port, or the interface below it, is a device of a flowtable. No key permits it",
+    ),
+    read: "nf_tables notifications",
+    advice: Some(Advice {
+        claim: "packets of connections in these flowtables may bypass the queues of the ports",
+        remedy: "remove the interface from the flowtable's `devices`, or the rules with `flow add` and the flowtable",
+        permit: None,
+    }),
+};
+
 /// Rules in addition to the default rules, and missing default rules.
 pub static POLICY_RULES: Kind = Kind {
     part: RULES_PART,
@@ -370,8 +389,9 @@ pub static BRIDGE_FILTER: Kind = Kind {
 };
 
 /// Kinds with a reader of findings.
-pub(super) static WITH_FINDINGS: [&Kind; 19] = [
+pub(super) static WITH_FINDINGS: [&Kind; 20] = [
     &NETFILTER,
+    &FLOWTABLE,
     &POLICY_RULES,
     &VRF,
     &XFRM,

@@ -11,6 +11,8 @@
 //! A chain counts if it has a rule or a drop policy. The router's own tables do not count. The egress hook does not
 //! count either, because frames sent by a packet socket pass it. BPF programs at hooks of netfilter, IPVS and legacy
 //! ebtables are not detected.
+//!
+//! Flowtables have a reader of their own: in mode "queue", offloaded packets may bypass the hooks that lend frames.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -56,6 +58,38 @@ impl fmt::Display for BypassedChain {
 /// namespace.
 pub(super) fn bypassed(mode: Mode, ports: &[&str]) -> io::Result<Vec<BypassedChain>> {
     Ok(Passed::of(mode, ports)?.select(&read_chains()?))
+}
+
+/// Finds the flowtables of which any of these interfaces, or of the interfaces below, is a device, in the calling
+/// thread's network namespace.
+pub(super) fn flowtables(ports: &[&str]) -> io::Result<Vec<String>> {
+    let mut flowtables = Vec::new();
+    /// Of linux/netfilter/nf_tables.h (Linux 4.16).
+    const NFT_MSG_GETFLOWTABLE: libc::c_int = 23;
+    match dump(NFT_MSG_GETFLOWTABLE, |payload| {
+        flowtables.extend(read_flowtable(payload));
+    }) {
+        Err(error) if is_absent(&error) => return Ok(Vec::new()),
+        other => other?,
+    }
+    if flowtables.is_empty() {
+        return Ok(Vec::new());
+    }
+    let links = links::read()?;
+    let named = |name: &str| links.values().find(|link| link.name == name);
+    let mut interfaces = ports.to_vec();
+    for port in ports {
+        let mut upper = named(port);
+        while let Some(lower) = upper.and_then(|link| links.get(&link.above?.below)) {
+            interfaces.push(&lower.name);
+            upper = Some(lower);
+        }
+    }
+    flowtables.retain(|flowtable| {
+        let mut devices = flowtable.devices.iter();
+        devices.any(|device| device.is_one_of(&interfaces))
+    });
+    Ok(flowtables.iter().map(ToString::to_string).collect())
 }
 
 /// Whether transit between these interfaces would pass the hooks of IP, including those of legacy iptables.
@@ -158,7 +192,40 @@ struct Chain {
     has_rules: bool,
 }
 
-/// The device names of a chain at a device hook.
+/// A flowtable of nf_tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Flowtable {
+    family: u8,
+    table: String,
+    name: String,
+    devices: Vec<Device>,
+    /// Whether hardware forwards packets of its connections.
+    is_hardware: bool,
+}
+
+impl fmt::Display for Flowtable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { table, name, .. } = self;
+        let family = FAMILIES.iter().find(|(number, _)| *number == self.family);
+        let family = family.map_or("?", |(_, name)| name);
+        let devices = self.devices.iter().map(|device| match device {
+            Device::Name(name) => name.clone(),
+            Device::Prefix(prefix) => format!("{prefix}*"),
+        });
+        let devices = devices.collect::<Vec<_>>().join(", ");
+        let flags = if self.is_hardware {
+            "; flags offload"
+        } else {
+            ""
+        };
+        write!(
+            f,
+            "table {family} {table}, flowtable {name} (devices {devices}{flags})"
+        )
+    }
+}
+
+/// The device names of a chain at a device hook, or of a flowtable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Device {
     Name(String),
@@ -191,28 +258,26 @@ const FAMILIES: [(u8, &str); 5] = [
     (BRIDGE, "bridge"),
 ];
 
+/// Passes every object of nf_tables to `take` that the kernel sends for a message like `NFT_MSG_GETCHAIN`.
+fn dump(kind: libc::c_int, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+    let kind = (libc::NFNL_SUBSYS_NFTABLES as u16) << 8 | kind as u16;
+    let get = Request::new(kind, libc::NLM_F_DUMP, &[0; NFGENMSG_BYTES]);
+    NetlinkSocket::open(libc::NETLINK_NETFILTER)?.dump(&get, |message| take(message.payload))
+}
+
 fn read_chains() -> io::Result<BTreeMap<Key, Chain>> {
     let mut chains = BTreeMap::new();
-    let mut socket = match NetlinkSocket::open(libc::NETLINK_NETFILTER) {
-        Ok(socket) => socket,
-        Err(error) if is_absent(&error) => return Ok(chains),
-        Err(error) => return Err(error),
-    };
-    let get = |kind: libc::c_int| {
-        let kind = (libc::NFNL_SUBSYS_NFTABLES as u16) << 8 | kind as u16;
-        Request::new(kind, libc::NLM_F_DUMP, &[0; 4])
-    };
-    let answer = socket.dump(&get(libc::NFT_MSG_GETCHAIN), |message| {
-        chains.extend(read_chain(message.payload));
+    let answer = dump(libc::NFT_MSG_GETCHAIN, |payload| {
+        chains.extend(read_chain(payload));
     });
     match answer {
         Err(error) if is_absent(&error) => return Ok(chains),
         other => other?,
     }
-    socket.dump(&get(libc::NFT_MSG_GETRULE), |message| {
+    dump(libc::NFT_MSG_GETRULE, |payload| {
         const RULE_TABLE: u16 = 1;
         const RULE_CHAIN: u16 = 2;
-        if let Some(key) = read_key(message.payload, RULE_TABLE, RULE_CHAIN)
+        if let Some(key) = read_key(payload, RULE_TABLE, RULE_CHAIN)
             && let Some(chain) = chains.get_mut(&key)
         {
             chain.has_rules = true;
@@ -240,18 +305,12 @@ fn read_chain(payload: &[u8]) -> Option<(Key, Chain)> {
     const HOOK_NUMBER: u16 = 1;
     const HOOK_DEVICE: u16 = 3;
     const HOOK_DEVICES: u16 = 4;
-    const DEVICE_PREFIX: u16 = 2;
     const CHAIN_POLICY: u16 = 5;
     let key = read_key(payload, CHAIN_TABLE, CHAIN_NAME)?;
     let body = payload.get(NFGENMSG_BYTES..)?;
-    let number = |value: &[u8]| value.first_chunk::<4>().map(|b| u32::from_be_bytes(*b));
     let hook = attribute(body, CHAIN_HOOK).unwrap_or_default();
-    let device = |(kind, name): (u16, &[u8])| match kind {
-        DEVICE_PREFIX => Device::Prefix(text(name)),
-        _ => Device::Name(text(name)),
-    };
-    let one = attribute(hook, HOOK_DEVICE).map(|name| device((0, name)));
-    let several = attributes(attribute(hook, HOOK_DEVICES).unwrap_or_default()).map(device);
+    let one = attribute(hook, HOOK_DEVICE).map(|name| Device::Name(text(name)));
+    let several = devices(attribute(hook, HOOK_DEVICES).unwrap_or_default());
     let chain = Chain {
         hook: attribute(hook, HOOK_NUMBER).and_then(number),
         devices: one.into_iter().chain(several).collect(),
@@ -261,7 +320,40 @@ fn read_chain(payload: &[u8]) -> Option<(Key, Chain)> {
     Some((key, chain))
 }
 
-/// Whether the error means that the kernel has no nf_tables or no legacy tables.
+fn read_flowtable(payload: &[u8]) -> Option<Flowtable> {
+    const FLOWTABLE_TABLE: u16 = 1;
+    const FLOWTABLE_NAME: u16 = 2;
+    const FLOWTABLE_HOOK: u16 = 3;
+    const HOOK_DEVICES: u16 = 3;
+    const FLOWTABLE_FLAGS: u16 = 7;
+    const HARDWARE: u32 = 1;
+    let (family, table, name) = read_key(payload, FLOWTABLE_TABLE, FLOWTABLE_NAME)?;
+    let body = payload.get(NFGENMSG_BYTES..)?;
+    let hook = attribute(body, FLOWTABLE_HOOK).unwrap_or_default();
+    let flags = attribute(body, FLOWTABLE_FLAGS).and_then(number);
+    Some(Flowtable {
+        family,
+        table,
+        name,
+        devices: devices(attribute(hook, HOOK_DEVICES).unwrap_or_default()).collect(),
+        is_hardware: flags.is_some_and(|flags| flags & HARDWARE != 0),
+    })
+}
+
+fn number(value: &[u8]) -> Option<u32> {
+    value.first_chunk::<4>().map(|b| u32::from_be_bytes(*b))
+}
+
+/// The devices in a list of `NFTA_DEVICE_NAME` and `NFTA_DEVICE_PREFIX`.
+fn devices(list: &[u8]) -> impl Iterator<Item = Device> {
+    const DEVICE_PREFIX: u16 = 2;
+    attributes(list).map(|(kind, name)| match kind {
+        DEVICE_PREFIX => Device::Prefix(text(name)),
+        _ => Device::Name(text(name)),
+    })
+}
+
+/// Whether the error means that the kernel has no nf_tables, no flowtables or no legacy tables.
 fn is_absent(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -279,6 +371,7 @@ fn is_absent(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::netlink::messages;
 
     fn chain(hook: Option<u32>, device: Option<&str>, drops: bool, has_rules: bool) -> Chain {
         let devices = device.map(|name| Device::Name(name.into()));
@@ -353,6 +446,36 @@ mod tests {
         assert_eq!(names(false, false), ingress);
         let bridge = "nftables: table bridge t, chain b (at forward)";
         assert!(names(false, true).contains(&bridge.to_owned()));
+    }
+
+    #[test]
+    fn a_flowtable_is_read_as_the_kernel_sends_it() {
+        // table inet fw { flowtable f { hook ingress priority 0; devices = { eth0, eth1 }; flags offload; } }
+        let flowtable = |flags: u32, others: &str| {
+            let message = Request::new(0, 0, &[INET, 0, 0, 1])
+                .with_text(1, "fw")
+                .with_text(2, "f")
+                .nested(3, |hook| {
+                    hook.with_u32_be(1, NF_NETDEV_INGRESS)
+                        .with_u32_be(2, 0)
+                        .nested(3, |devices| {
+                            devices.with_text(1, "eth0").with_text(2, others)
+                        })
+                })
+                .with_u32_be(4, 3)
+                .with(5, &1_u64.to_be_bytes())
+                .with_u32_be(7, flags);
+            let bytes = message.numbered(1);
+            read_flowtable(messages(&bytes).next().unwrap().payload).unwrap()
+        };
+        let hardware = flowtable(1, "lan");
+        assert_eq!(
+            hardware.to_string(),
+            "table inet fw, flowtable f (devices eth0, lan*; flags offload)"
+        );
+        assert!(!flowtable(0, "lan").is_hardware);
+        let with = |ports: &[&str]| hardware.devices.iter().any(|d| d.is_one_of(ports));
+        assert!(with(&["wan", "eth0"]) && with(&["lan7"]) && !with(&["wan", "eth01"]));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! - [`interfaces`]: state of the links themselves: masters, VRFs, XDP, bridges, devices on ports
 //! - [`control`]: filters and programs of traffic control at ports
 //! - [`routes`]: routes past the ports
-//! - [`super::netfilter`]: chains of nf_tables and iptables
+//! - [`super::netfilter`]: chains of nf_tables and iptables, flowtables
 
 mod control;
 mod interfaces;
@@ -86,6 +86,7 @@ pub struct Reader {
 struct Latest {
     chains: Vec<BypassedChain>,
     legacy: Vec<BypassedChain>,
+    flowtables: Vec<String>,
     rules: Vec<Finding>,
     policies: Vec<Finding>,
     interfaces: Vec<Finding>,
@@ -111,6 +112,11 @@ impl Reader {
         if changed.chains {
             let chains = netfilter::bypassed(scope.mode, &ports);
             failures.keep("netfilter rules", chains, &mut latest.chains);
+            let flowtables = match scope.mode {
+                Mode::Queue => netfilter::flowtables(&ports),
+                Mode::Routed | Mode::Bridged => Ok(Vec::new()),
+            };
+            failures.keep("flowtables", flowtables, &mut latest.flowtables);
         }
         let legacy = netfilter::passes_ip(scope.mode, &ports).and_then(|passes| {
             if passes {
@@ -129,6 +135,8 @@ impl Reader {
         let chains = [&latest.chains[..], &latest.legacy].concat();
         let of_chain = |chain: &BypassedChain| Finding::new(&kinds::NETFILTER, chain.to_string());
         let mut findings: Vec<_> = chains.iter().map(of_chain).collect();
+        let flowtables = latest.flowtables.iter();
+        findings.extend(flowtables.map(|found| Finding::new(&kinds::FLOWTABLE, found)));
         if scope.mode == Mode::Routed {
             if changed.policies {
                 failures.keep("IPsec policies", policies::read(), &mut latest.policies);
