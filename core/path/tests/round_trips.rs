@@ -22,15 +22,20 @@ fn ms(n: u64) -> Instant {
 
 /// A bridge with a port of 10 Mbit/s whose round trips are measured.
 fn plane() -> Plane {
+    plane_of(Mode::Bridged, ["lan", "wan"])
+}
+
+fn plane_of(mode: Mode, interfaces: [&str; 2]) -> Plane {
     let mut plane = Plane::new(512, 1518, Streams::new(1));
-    for (name, rate) in [("lan", None), ("wan", Some(Rate::from_mbps(10)))] {
+    let rates = [None, Some(Rate::from_mbps(10))];
+    for ((name, rate), interface) in ["lan", "wan"].into_iter().zip(rates).zip(interfaces) {
         let spec = Spec::check("fifo", []).unwrap();
         let link = Link {
             rate,
             framing: weir_base::Framing::ETHERNET,
             frame_bytes_max: 1518,
         };
-        plane.add_port(name, name, Mode::Bridged, spec, link, Instant::ZERO);
+        plane.add_port(name, interface, mode, spec, link, Instant::ZERO);
     }
     plane.measure_round_trips(WAN, true);
     plane
@@ -151,6 +156,22 @@ fn a_round_trip_begins_behind_the_queue_of_the_port() {
         assert_eq!(round_trip.at + round_trip.took, ms(31));
         assert_eq!(round_trip.sent, 2 * (len + 24), "what left before it");
         assert_eq!(taken(&mut plane), [], "once");
+    }
+}
+
+#[test]
+fn in_mode_queue_answers_arrive_at_the_other_port_of_the_interface() {
+    for (received_at, expected) in [("eth1", 1), ("eth2", 0)] {
+        let mut plane = plane_of(Mode::Queue, [received_at, "eth1"]);
+        for n in 0..4 {
+            let frame = PLAIN.data(n, 50, PAYLOAD as usize);
+            receive(&mut plane, WAN, &frame, ms(0));
+        }
+        run(&mut plane, 0, 4);
+        receive(&mut plane, WAN, &PLAIN.answer(3, 50), ms(30));
+        assert_eq!(taken(&mut plane), [], "it leaves, too");
+        receive(&mut plane, LAN, &PLAIN.answer(3, 50), ms(31));
+        assert_eq!(taken(&mut plane).len(), expected, "{received_at}");
     }
 }
 

@@ -228,6 +228,20 @@ impl Plan {
                            \"95 Mbit\", or mode = \"routed\"";
             return Err(Fault::new(at_port(port, "rate"), message));
         }
+        let hears = |port: &PortPlan| {
+            let mut ports = self.ports.iter();
+            ports.any(|p| p.direction == Direction::In && p.interface == port.interface)
+        };
+        let is_deaf = |port: &&PortPlan| {
+            port.auto.as_ref().is_some_and(|auto| auto.by_traffic) && !hears(port)
+        };
+        if self.router.mode == Mode::Queue
+            && let Some(port) = self.ports.iter().find(is_deaf)
+        {
+            let message = "\"traffic\" needs the received acknowledgments: add a port with this interface and \
+                           direction = \"in\"";
+            return Err(Fault::new(at_port(port, "reflectors"), message));
+        }
         self.fpf.check_ports(&self.ports)?;
         for (n, port) in self.ports.iter().enumerate() {
             let mut others = self.ports[..n].iter();
@@ -842,6 +856,24 @@ mod tests {
         let auto = faults(&by("192.0.2.1 traffic"));
         assert!(
             auto[0].starts_with("port.a.rate: a bridge has no address"),
+            "{auto:?}"
+        );
+        let mut queue = by("traffic").to_vec();
+        queue[0] = change(&["mode"], text("queue"));
+        let blind = faults(&queue);
+        assert!(
+            blind[0].contains("needs the received acknowledgments"),
+            "{blind:?}"
+        );
+        queue.extend([
+            change(&["port", "b", "interface"], text("a")),
+            change(&["port", "b", "direction"], text("in")),
+        ]);
+        assert!(Plan::check(&queue).is_ok());
+        queue.push(change(&["port", "b", "rate"], text("auto")));
+        let auto = faults(&queue);
+        assert!(
+            auto[0].starts_with("port.b.rate: \"auto\" finds the rate of sent frames"),
             "{auto:?}"
         );
         let tun = change(&["port", "a", "kind"], text("tun"));

@@ -34,7 +34,7 @@ pub const PARAMETERS: &[Parameter] = &[
         Kind::RateOrWord(Rate::from_bps(0), RATE_MAX, &[AUTO]),
         "0 bit",
         "rate to which sent packets are paced; 0 bit: as fast as the device accepts; auto: estimate the rate of the \
-         link behind the port by probes to `reflectors` or by its own traffic",
+         link behind the port by probes to `reflectors` or by its own traffic; not with direction in",
     )
     .id(21),
     Parameter::new(
@@ -271,7 +271,16 @@ impl PortPlan {
             );
             return Err(("interface", why));
         }
+        let direction = match settings.word("direction") {
+            IN => Direction::In,
+            _ => Direction::Out,
+        };
         let (rate, auto) = match settings.setting("rate") {
+            Setting::Word(_) if direction == Direction::In => {
+                let why = "\"auto\" finds the rate of sent frames, but received frames wait at the other end of the \
+                           line; set a rate slightly below that of the line, like \"95 Mbit\"";
+                return Err(("rate", why.to_owned()));
+            }
             Setting::Word(_) => {
                 let auto = AutoRate::new(&settings)?;
                 (Some(auto.params.base), Some(Arc::new(auto)))
@@ -292,10 +301,7 @@ impl PortPlan {
             auto,
             framing: framing(&settings)?,
             local_share: settings.ratio("local_share"),
-            direction: match settings.word("direction") {
-                IN => Direction::In,
-                _ => Direction::Out,
-            },
+            direction,
             source_check: match settings.word("source_check") {
                 "strict" => Some(SourceCheck::Strict),
                 "loose" => Some(SourceCheck::Loose),

@@ -14,7 +14,7 @@ use weir_base::Instant;
 use crate::classify::flow_key;
 use crate::headers;
 use crate::plane::step::Arrival;
-use crate::plane::{Plane, PlanePort};
+use crate::plane::{Mode, Plane, PlanePort};
 use crate::round_trips::{RoundTrip, RoundTrips, Segment};
 
 /// Maximum round trips that wait to be taken; more are dropped. The router handles fewer frames in one poll iteration.
@@ -77,7 +77,25 @@ impl Plane {
         }
     }
 
-    /// Records a frame that arrived at a port.
+    /// The port whose round trips end with frames that arrive at this port: itself; in mode "queue" the port that sends
+    /// through the same interface.
+    #[inline]
+    pub(crate) fn measured_at(&self, ingress: usize) -> Option<usize> {
+        let arrived = &self.ports[ingress];
+        if arrived.mode != Mode::Queue {
+            return arrived.round_trips.as_ref().map(|_| ingress);
+        }
+        let mut ports = self.ports.iter().enumerate();
+        let sends = ports.find(|(number, port)| {
+            let is_other = *number != ingress;
+            is_other
+                && port.round_trips.is_some()
+                && port.configured_interface == arrived.configured_interface
+        });
+        sends.map(|(number, _)| number)
+    }
+
+    /// Records the answer to frames of a port.
     #[inline(never)]
     pub(crate) fn measure_arrival(&mut self, number: usize, frame: &[u8], arrival: &Arrival) {
         let Some(measured) = &mut self.ports[number].round_trips else {

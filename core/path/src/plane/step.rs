@@ -127,8 +127,8 @@ impl Plane {
 
     #[inline]
     pub(crate) fn receive_frame(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival) {
-        if self.ports[ingress].round_trips.is_some() {
-            self.measure_arrival(ingress, frame, arrival);
+        if let Some(number) = self.measured_at(ingress) {
+            self.measure_arrival(number, frame, arrival);
         }
         let taken = self.take_in(ingress, frame, arrival);
         if self.watch.is_some() {

@@ -122,8 +122,8 @@ impl Found {
     pub(super) fn note(&mut self, port: &str, outcome: io::Result<()>) {
         let trouble = outcome.err().map(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => format!(
-                "{error}; a rule of this machine blocks the probes: list the reflectors in IPAddressAllow= of \
-                 weir.service"
+                "{error}; a rule of this machine blocks the probes: list the reflectors in IPAddressAllow= of the \
+                 service"
             ),
             _ => error.to_string(),
         });
