@@ -120,7 +120,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Get(arguments) => component::get(&arguments),
         Command::Route(command) => route::run(&command),
         Command::Watch(arguments) => component::watch(&arguments),
-        Command::Enable { router } => configuration::enable(&router.socket),
+        Command::Enable { router } => configuration::enable(&router.path()?),
         Command::Paths(arguments) => paths::run(&arguments),
         Command::Keys { name, days } => keys::run(&name, days),
         Command::Describe { name } => describe::run(&name),

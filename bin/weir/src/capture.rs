@@ -63,7 +63,7 @@ pub fn run(arguments: CaptureArguments) -> Result<(), Failure> {
     request
         .check()
         .map_err(|refusal| Failure::Usage(refusal.to_string()))?;
-    let socket = arguments.router.socket;
+    let socket = arguments.router.path()?;
     let begun = client::post(&socket, "/v1/capture", &request);
     let CaptureTicket { id } = begun.map_err(failed)?;
     let path = format!("/v1/capture/{id}");

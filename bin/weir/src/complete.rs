@@ -13,7 +13,7 @@ use weir_model::ElementPath;
 use weir_northbound::client;
 
 use crate::output::print_own;
-use crate::{CE_SOCKET_DEFAULT, Failure, SOCKET_DEFAULT, describe};
+use crate::{Element, Failure, RouterSocket, describe};
 
 /// A shell that asks for completions sets this variable.
 pub const VARIABLE: &str = "WEIR_COMPLETE";
@@ -82,12 +82,14 @@ fn of_configuration(
     ArgValueCompleter::new(move |current: &OsStr| {
         let text = current.to_string_lossy();
         let (fe, typed) = ElementPath::split(&text);
-        let (default, at) = match fe {
-            Some(fe) => (CE_SOCKET_DEFAULT, format!("/v1/fe/{fe}")),
-            None => (SOCKET_DEFAULT, String::new()),
+        let router = RouterSocket {
+            socket: std::env::var_os("WEIR_SOCKET").map(PathBuf::from),
         };
-        let socket = std::env::var_os("WEIR_SOCKET").unwrap_or_else(|| default.into());
-        let config = client::configuration(&PathBuf::from(socket), &at);
+        let element = Element {
+            fe: fe.map(str::to_owned),
+        };
+        let target = element.target(&router).ok();
+        let config = target.and_then(|(socket, at)| client::configuration(&socket, &at).ok());
         let found = complete(&config.unwrap_or_default(), typed).into_iter();
         let prefix = &text[..text.len() - typed.len()];
         found

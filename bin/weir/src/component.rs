@@ -134,7 +134,7 @@ pub fn get(arguments: &GetArguments) -> Result<(), Failure> {
                 let socket = arguments.router.of_control_element();
                 client::get::<Value>(&socket, &query).map_err(|e| Failure::Run(e.to_string()))?
             }
-            Component::OfRouter(path) => of_router(&path, &arguments.router.socket)?,
+            Component::OfRouter(path) => of_router(&path, &arguments.router.path()?)?,
         });
     }
     match (arguments.json, &values[..]) {

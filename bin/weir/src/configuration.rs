@@ -23,7 +23,7 @@ use weir_northbound::client::{self, ClientError};
 
 use crate::component::Component;
 use crate::output::{note, one_line, print, write_file};
-use crate::{Element, Failure, RouterSocket};
+use crate::{Element, Failure, RouterSocket, service};
 
 /// Maximum length of a configuration file, in bytes.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -234,9 +234,10 @@ pub fn good(path: &Path, plan: &Plan, doubts: Vec<String>) -> Result<(), Failure
 }
 
 /// `weir diff`; like diff(1) it exits with 1 if there is a difference.
-pub fn diff(path: &Path, socket: &Path) -> Result<(), Failure> {
+pub fn diff(path: &Path, router: &RouterSocket) -> Result<(), Failure> {
     let plan = load(path)?.plan;
-    let in_force = client::configuration(socket, "").map_err(|e| Failure::Usage(e.to_string()))?;
+    let socket = router.path_of(&plan)?;
+    let in_force = client::configuration(&socket, "").map_err(|e| Failure::Usage(e.to_string()))?;
     let differences = differences(&in_force, &plan.shown());
     for line in &differences {
         print(&format!("{}\n", one_line(line)))?;
@@ -253,16 +254,17 @@ pub fn shown_in_force(
     element: &Element,
     router: &RouterSocket,
 ) -> Result<BTreeMap<String, String>, Failure> {
-    let (socket, prefix) = element.target(router);
+    let (socket, prefix) = element.target(router)?;
     client::configuration(&socket, &prefix).map_err(|e| Failure::Run(e.to_string()))
 }
 
 /// `weir apply`. With `confirm`, the router rolls back to the earlier configuration unless the operator types `yes`
 /// within this time, so an operator who has lost the connection need not do anything.
-pub fn apply(path: &Path, socket: &Path, confirm: Option<Span>) -> Result<(), Failure> {
+pub fn apply(path: &Path, router: &RouterSocket, confirm: Option<Span>) -> Result<(), Failure> {
     let text = read(path)?;
     // Checked here as well, so that messages with line numbers name this file.
-    plan(&shown(path), &text).map_err(|faults| Failure::Usage(faults.join("\n")))?;
+    let new = plan(&shown(path), &text).map_err(|faults| Failure::Usage(faults.join("\n")))?;
+    let socket = &router.path_of(&new.plan)?;
     let Some(time) = confirm else {
         return report(client::put(socket, "/v1/config", text));
     };
@@ -326,23 +328,26 @@ fn is_confirmed(time: Span, interrupted: &AtomicBool) -> bool {
 /// Where `weir set` and `weir unset` keep their changes.
 #[derive(Debug, clap::Args)]
 pub struct Save {
-    /// Write the change to this configuration file too, so that it survives a restart; comments stay
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = CONFIGURATION)]
-    save: Option<PathBuf>,
+    /// Write the change to this configuration file too, so that it survives a restart; comments stay [default file:
+    /// that of the router's service]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    save: Option<Option<PathBuf>>,
 }
 
-/// The configuration of the package's service.
-const CONFIGURATION: &str = "/etc/weir/weir.toml";
-
 impl Save {
-    /// The edited file with these changes, which must be valid. `None` without `--save`.
-    fn edited(&self, changes: &[Change]) -> Result<Option<(&Path, String)>, Failure> {
-        let Some(path) = &self.save else {
+    /// The edited file with these changes to the router at this socket, which must be valid. `None` without `--save`.
+    fn edited(
+        &self,
+        socket: &Path,
+        changes: &[Change],
+    ) -> Result<Option<(PathBuf, String)>, Failure> {
+        let Some(path) = self.save.clone() else {
             return Ok(None);
         };
-        let text = weir_config::edited(&shown(path), &read(path)?, changes);
+        let path = path.unwrap_or_else(|| service::configuration_at(socket));
+        let text = weir_config::edited(&shown(&path), &read(&path)?, changes);
         let text = text.map_err(|error| Failure::Usage(error.to_string()))?;
-        plan(&shown(path), &text).map_err(|faults| Failure::Usage(faults.join("\n")))?;
+        plan(&shown(&path), &text).map_err(|faults| Failure::Usage(faults.join("\n")))?;
         Ok(Some((path, text)))
     }
 }
@@ -411,18 +416,18 @@ fn send(
             return Err(Failure::Usage(why.to_owned()));
         }
         0 => (router.of_control_element(), "/v1/component"),
-        of_router if of_router == count => (router.socket.clone(), "/v1/config"),
+        of_router if of_router == count => (router.path()?, "/v1/config"),
         _ => {
             let why = "either all paths begin with an FE and a colon, or none does";
             return Err(Failure::Usage(why.to_owned()));
         }
     };
-    let file = save.edited(&own)?;
+    let file = save.edited(&socket, &own)?;
     report(request(&socket, path))?;
     let Some((path, text)) = file else {
         return Ok(());
     };
-    write_file(path, &text, true).map_err(|error| {
+    write_file(&path, &text, true).map_err(|error| {
         let path = path.display();
         Failure::Run(format!(
             "applied, but not saved: cannot write {path}: {error}"

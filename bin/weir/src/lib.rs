@@ -2,7 +2,7 @@
 //! share.
 //!
 //! - [`router`]: runs a router until a signal ends it, with its supervisor
-//! - [`configuration`], [`component`]: files, and components of a running router
+//! - [`configuration`], [`component`]: files, and components of a running router; [`service`]: which router
 //! - [`queue`], [`init`], [`show`], [`top`], [`observe`], [`capture`], [`classify`], [`describe`]: the other commands of an operator
 //! - [`pages`]: reference pages in Markdown
 //! - [`program`]: the beginning and the end of a program; [`complete`], [`manpage`]: completions and manual pages
@@ -26,6 +26,7 @@ pub mod pages;
 pub mod program;
 pub mod queue;
 pub mod router;
+pub mod service;
 pub mod show;
 pub mod table;
 pub mod top;
@@ -33,20 +34,13 @@ pub mod top;
 use std::path::PathBuf;
 
 pub use program::Failure;
+pub use service::RouterSocket;
 
 /// The default socket of a router.
 pub const SOCKET_DEFAULT: &str = "/run/weir/weir.sock";
 
 /// The default socket of a control element.
 pub const CE_SOCKET_DEFAULT: &str = "/run/weir-ce/ce.sock";
-
-/// The socket of a router.
-#[derive(Debug, clap::Args)]
-pub struct RouterSocket {
-    /// The router's `socket`
-    #[arg(long, env = "WEIR_SOCKET", default_value = SOCKET_DEFAULT)]
-    pub socket: PathBuf,
-}
 
 /// An FE that is reached through its control element.
 #[derive(Debug, clap::Args)]
@@ -58,22 +52,10 @@ pub struct Element {
 
 impl Element {
     /// The socket to query, and the prefix of its paths.
-    fn target(&self, router: &RouterSocket) -> (PathBuf, String) {
-        match &self.fe {
+    fn target(&self, router: &RouterSocket) -> Result<(PathBuf, String), Failure> {
+        Ok(match &self.fe {
             Some(fe) => (router.of_control_element(), format!("/v1/fe/{fe}")),
-            None => (router.socket.clone(), String::new()),
-        }
-    }
-}
-
-impl RouterSocket {
-    /// The socket of the control element: the given socket unless it is the router's default, otherwise the CE's
-    /// default.
-    fn of_control_element(&self) -> PathBuf {
-        if self.socket.as_os_str() == SOCKET_DEFAULT {
-            CE_SOCKET_DEFAULT.into()
-        } else {
-            self.socket.clone()
-        }
+            None => (router.path()?, String::new()),
+        })
     }
 }

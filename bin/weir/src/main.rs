@@ -290,12 +290,12 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Init(arguments) => init::run(&arguments),
         Command::Queue(arguments) => queue::run(&arguments),
         Command::Check { config } => check(&config),
-        Command::Diff { config, router } => configuration::diff(&config, &router.socket),
+        Command::Diff { config, router } => configuration::diff(&config, &router),
         Command::Apply {
             config,
             confirm,
             router,
-        } => configuration::apply(&config, &router.socket, confirm),
+        } => configuration::apply(&config, &router, confirm),
         Command::Set {
             changes,
             save,

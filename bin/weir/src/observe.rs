@@ -102,12 +102,13 @@ pub fn run(arguments: ObserveArguments) -> Result<(), Failure> {
         .map(|(name, value)| format!("{name}={}", escaped(&value)))
         .collect();
     let path = format!("/v1/observe?{}", query.join("&"));
+    let socket = arguments.router.path()?;
     let mut shown = Ok(true);
     let take = |bytes: &[u8]| {
         shown = show(bytes, arguments.json);
         matches!(shown, Ok(true))
     };
-    let ended = client::get_lines(&arguments.router.socket, &path, take);
+    let ended = client::get_lines(&socket, &path, take);
     match (ended, shown?) {
         (Ok(()), true) if request.follows() && request.seconds.is_none() => {
             Err(Failure::Run("the router closed the connection".to_owned()))

@@ -19,7 +19,7 @@ pub const AFTER_HELP: &str = "\
 Environment:
   WEIR_LOG     Log filter for standard error: a level (error, warn, info, debug, trace, off), or
                levels by module like info,weir_live=debug [default: info]
-  WEIR_SOCKET  The socket of the router to query [default: /run/weir/weir.sock]
+  WEIR_SOCKET  The socket of the router to query [default: that of the running router]
 
 Exit codes: 0 success, 1 failure (diff: differences found), 2 wrong usage or configuration";
 

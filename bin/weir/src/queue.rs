@@ -1,12 +1,15 @@
 //! `weir queue`: the queue of an interface, in one command. The kernel routes, filters and translates as before.
 
-use std::fs;
-use std::path::PathBuf;
+use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
 
 use weir_config::quoted;
 use weir_lfb::queue::KIND_DEFAULT;
 
-use crate::output::write_file;
+use crate::output::{note, print, write_file};
+use crate::service::{configuration_of, folder_of, socket_of};
 use crate::{Failure, configuration, router};
 
 /// Arguments of `weir queue`.
@@ -17,28 +20,67 @@ pub struct QueueArguments {
     /// Rate of uploads, slightly below the line rate: "38 Mbit"; or "auto"
     #[arg(long, value_name = "RATE")]
     up: Option<String>,
-    /// Rate of downloads, slightly below the line rate: "95 Mbit"; or "auto"
+    /// Rate of downloads, slightly below the line rate: "95 Mbit"
     #[arg(long, value_name = "RATE")]
     down: Option<String>,
+    /// With --up auto: addresses behind the line that answer pings, "192.0.2.1 192.0.2.53"
+    #[arg(long, value_name = "ADDRESSES", required_if_eq("up", "auto"))]
+    reflectors: Option<String>,
     /// Type of the modem, for the headers that it adds: "docsis", "pppoe-ptm", ..
     #[arg(long, value_name = "KEYWORD")]
     overhead: Option<String>,
+    /// Write this to /etc/weir/INTERFACE.toml for the service weir@INTERFACE, and start nothing
+    #[arg(long)]
+    save: bool,
 }
 
-/// The folder of the configuration, which lasts as long as the machine runs: a reload reads it again.
-const FOLDER: &str = "/run/weir";
-
-/// Queues an interface until a signal ends it.
+/// Queues an interface until a signal ends it, or writes the configuration of its service.
 pub fn run(arguments: &QueueArguments) -> Result<(), Failure> {
-    let path = PathBuf::from(format!("{FOLDER}/{}.toml", arguments.interface));
     let text = text(arguments);
-    // Before a name becomes a path; the router itself checks the machine.
-    configuration::plan(&path.display().to_string(), &text)
-        .map_err(|faults| Failure::Usage(faults.join("\n")))?;
-    let failed = |error| Failure::Run(format!("cannot write {}: {error}", path.display()));
-    fs::create_dir_all(FOLDER).map_err(failed)?;
-    write_file(&path, &text, true).map_err(failed)?;
+    // Before a name becomes a path.
+    configuration::plan("weir queue", &text).map_err(|faults| Failure::Usage(faults.join("\n")))?;
+    if arguments.save {
+        return save(arguments, &text);
+    }
+    // The file lasts as long as the machine runs: a reload reads it again.
+    let folder = folder_of(&arguments.interface);
+    let path = folder.join("weir.toml");
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.and_then(|()| write_file(&path, &text, true))
+        .map_err(|error| Failure::Run(format!("cannot write {}: {error}", path.display())))?;
     router::run(&path, None, &router::Alone)
+}
+
+/// Writes the configuration of the interface's service, unless the file exists with another text.
+fn save(arguments: &QueueArguments, text: &str) -> Result<(), Failure> {
+    let interface = &arguments.interface;
+    let path = configuration_of(interface);
+    let service = format!("weir@{interface}");
+    let shown = path.display();
+    for doubt in configuration::here(&path, text)?.doubts {
+        note(&format!("note: {doubt}"));
+    }
+    let failed = |error| Failure::Run(format!("cannot write {shown}: {error}"));
+    fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
+    match write_file(&path, text, false) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            if configuration::read(&path)? != text {
+                return Err(Failure::Usage(format!(
+                    "{shown} exists and differs: edit it (`systemctl reload {service}` applies it), or remove it and \
+                     repeat this command"
+                )));
+            }
+        }
+        written => written.map_err(failed)?,
+    }
+    if let Some(reflectors) = &arguments.reflectors {
+        note(&format!(
+            "note: permit the service to ping: `systemctl edit {service}`, [Service], IPAddressAllow={reflectors}"
+        ));
+    }
+    print(&format!(
+        "saved: {shown}\nnext: systemctl enable --now {service}; weir show ports\n"
+    ))
 }
 
 /// The configuration: a port for each direction. The hosts that share are those inside: many of them may load from one
@@ -48,30 +90,32 @@ fn text(arguments: &QueueArguments) -> String {
         interface,
         up,
         down,
+        reflectors,
         overhead,
+        ..
     } = arguments;
-    let port = |name: &str, direction: &str, rate: Option<&String>, hosts: &str| {
+    let port = |name: &str, direction: &str, keys: &[(&str, &Option<String>)]| {
         let mut text = format!(
             "\n[port.{name}]\ninterface = {}\ndirection = {}\n",
             quoted(interface),
             quoted(direction)
         );
-        for (key, value) in [("rate", rate), ("overhead", overhead.as_ref())] {
+        for (key, value) in keys {
             if let Some(value) = value {
                 text += &format!("{key} = {}\n", quoted(value));
             }
         }
-        text + &format!(
-            "discipline = {{ kind = {}, hosts = {} }}\n",
-            quoted(KIND_DEFAULT),
-            quoted(hosts)
-        )
+        text
     };
+    let overhead = ("overhead", overhead);
+    let up = [("rate", up), ("reflectors", reflectors), overhead];
     format!(
         "# Written by `weir queue`. The kernel routes, filters and translates; weir decides who gets the link.\n\
-         mode = \"queue\"\n{}{}",
-        port("up", "out", up.as_ref(), "both"),
-        port("down", "in", down.as_ref(), "destination")
+         mode = \"queue\"\nsocket = {}\n{}{}discipline = {{ kind = {}, hosts = \"destination\" }}\n",
+        quoted(&socket_of(interface).display().to_string()),
+        port("up", "out", &up),
+        port("down", "in", &[("rate", down), overhead]),
+        quoted(KIND_DEFAULT)
     )
 }
 

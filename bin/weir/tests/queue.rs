@@ -4,13 +4,15 @@ mod echoes;
 mod guards;
 mod others;
 
+use std::fs;
 use std::net::{SocketAddr, UdpSocket};
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use weir_benches::testbed::run;
 use weir_live::namespace::Namespace;
 
-use crate::common::{ANSWERED, Bench, PING, eventually};
+use crate::common::{ANSWERED, Bench, PING, Router, eventually, weir};
 use crate::lifecycle::stream::Stream;
 
 /// Both directions of the uplink.
@@ -269,4 +271,80 @@ fn hosts_behind_the_translation_share_whatever_their_number_of_connections() {
         assert!(one.abs_diff(other) < 75, "up {is_up}: {one} and {other}");
         assert!(shown.contains("10.77.1.3"), "{shown}");
     }
+}
+
+#[test]
+fn one_command_queues_an_interface_and_its_service_has_the_same_file() {
+    let Some(mut bench) = bench() else {
+        return;
+    };
+    // The command writes below these folders.
+    let own = "mount -t tmpfs none /run && mount -t tmpfs none /etc && exec \"$0\" \"$@\"";
+    let rates = ["--up", "20 Mbit", "--down", "50 Mbit"];
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "sh", "-c", own])
+        .arg(weir())
+        .args(["queue", "r1"])
+        .args(rates);
+    let log = bench.folder.join("queue.log");
+    command.stderr(fs::File::create(&log).unwrap());
+    let process = bench.spawner.spawn(&bench.bed.router, command).unwrap();
+    let pid = process.id();
+    bench.router = Some(Router { process, log });
+    let ask = |arguments: &[&str]| {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--mount=/proc/{pid}/ns/mnt"));
+        command.arg(weir()).args(arguments);
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = bench
+            .bed
+            .router
+            .enter(|| command.output())
+            .unwrap()
+            .unwrap();
+        (
+            status.code(),
+            String::from_utf8([stdout, stderr].concat()).unwrap(),
+        )
+    };
+    eventually("the only router is found", || {
+        ask(&["show", "ports"]).0 == Some(0)
+    });
+    bench.eventually("a ping passes the queue", || {
+        let (_, rows) = ask(&["show", "ports", "--json"]);
+        let rows: serde_json::Value = serde_json::from_str(&rows).unwrap();
+        bench.ping(PING) && rows[1]["port"] == "up" && rows[1]["sent"]["packets"] != 0
+    });
+
+    let save = |rates: &[&str]| ask(&[&["queue", "r1", "--save"], rates].concat());
+    let (code, said) = save(&rates);
+    assert!(
+        code == Some(0) && said.contains("systemctl enable --now weir@r1"),
+        "{said}"
+    );
+    assert_eq!(save(&rates).0, Some(0), "the same file");
+    let (code, said) = save(&rates[..2]);
+    assert!(
+        code == Some(2) && said.contains("systemctl reload weir@r1"),
+        "{said}"
+    );
+    // The commands find the router of the file, and the file of the router.
+    assert_eq!(
+        ask(&["diff", "/etc/weir/r1.toml"]),
+        (Some(0), String::new())
+    );
+    let (code, said) = ask(&["set", "port.up.rate=15 Mbit", "--save"]);
+    assert!(
+        code == Some(0) && said.contains("saved: /etc/weir/r1.toml"),
+        "{said}"
+    );
+    let (code, said) = ask(&["apply", "/etc/weir/r1.toml"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(ask(&["get", "port.up.rate"]).1.contains("15 Mbit"));
+    assert!(bench.stop("TERM").success());
+    assert!(bench.ping(ANSWERED));
 }

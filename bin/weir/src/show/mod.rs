@@ -216,7 +216,7 @@ fn has_rates(class: &Class, sample: &Sample) -> bool {
 /// Queries the router.
 fn take(how: &How, Table { class, of_router }: Table) -> Result<Sample, Failure> {
     let (socket, prefix) = if of_router {
-        how.element.target(&how.router)
+        how.element.target(&how.router)?
     } else {
         (how.router.of_control_element(), String::new())
     };

@@ -55,7 +55,7 @@ pub struct TopArguments {
 
 /// `weir top`.
 pub fn run(arguments: &TopArguments) -> Result<(), Failure> {
-    let socket = &arguments.router.socket;
+    let socket = &arguments.router.path()?;
     if arguments.json {
         let line = first(socket)?;
         return print_json_to_reader(&String::from_utf8_lossy(&line)).map(|_| ());
