@@ -35,8 +35,9 @@ enum Command {
     },
     /// Draft a configuration for this machine from its interfaces and routes
     ///
-    /// The interface of the default route becomes the uplink and gets the rate. Every other Ethernet interface with an
-    /// address becomes a network behind weir. The draft names each interface that it omits, with the reason. No
+    /// The kernel goes on forwarding, and the interfaces of the default routes get a queue for each direction. With
+    /// --routed weir forwards: the interface of the default route becomes the uplink, and every other Ethernet interface
+    /// with an address a network behind weir; the draft names each interface that it omits, with the reason. No
     /// privileges are needed, but only root can read netfilter rules.
     Init(init::InitArguments),
     /// Queue the packets that an interface sends and receives, next to the kernel, until SIGTERM

@@ -18,7 +18,7 @@ use crate::common::guest::{self, DONE};
 /// The guest is emulated, and the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(1200);
 /// A new user must have a protected uplink within this time, in seconds.
-const INSTALLED_MAX: f64 = 300.0;
+const INSTALLED_MAX: f64 = 120.0;
 /// Runs the steps on the console, then ends the machine.
 const UNIT: &str = "\
 [Unit]

@@ -1,5 +1,7 @@
 //! Chooses the ports: a pure function of the kernel's state and the names that the user gives.
 //!
+//! In mode "queue" the ports are the uplinks: the interfaces of all default routes, or the named one. For a router:
+//!
 //! ```text
 //! interfaces --> impossible? --> unsuitable? --> uplink: of the default route, or named
 //!                    |               |           networks: every other one with an address, or those named
@@ -17,6 +19,54 @@ pub(super) struct Choice<'a> {
     pub(super) networks: Vec<&'a Interface>,
     /// Interfaces that do not become ports, each with the reason.
     pub(super) left_out: Vec<(&'a Interface, String)>,
+}
+
+/// The uplinks, whose queues a router of mode "queue" takes over. A default route into a tunnel counts only if it is the
+/// active one: its packets leave through another uplink.
+pub(super) fn uplinks<'a>(
+    inventory: &'a Inventory,
+    named: Option<&str>,
+) -> Result<Vec<&'a Interface>, String> {
+    if let Some(name) = named {
+        return Ok(vec![known(inventory, name)?]);
+    }
+    let find = |name: &String| known(inventory, name);
+    let spare = inventory.spare_uplinks.iter().map(find);
+    let spare = spare.filter(|found| found.as_ref().is_ok_and(|i| i.is_ethernet));
+    let found: Vec<_> = inventory
+        .uplinks
+        .iter()
+        .map(find)
+        .chain(spare)
+        .collect::<Result<_, _>>()?;
+    if found.is_empty() {
+        return Err(no_default_route(inventory));
+    }
+    Ok(found)
+}
+
+/// The properties of this machine that only its kernel's forwarding respects: interfaces that cannot be ports of a
+/// router, and the number of its networks.
+pub(super) fn reasons(inventory: &Inventory, uplinks: &[&Interface]) -> Vec<String> {
+    let is_used = |i: &&Interface| i.up && !i.is_loopback && has_address(i);
+    let (plain, special): (Vec<_>, Vec<_>) = inventory
+        .interfaces
+        .iter()
+        .filter(is_used)
+        .partition(|i| i.is_ethernet && SUITABLE_KINDS.contains(&i.kind.as_str()));
+    let named = |i: &&Interface| match i.kind.as_str() {
+        "" => i.name.clone(),
+        kind => format!("{} ({kind})", i.name),
+    };
+    let mut reasons: Vec<_> = special.iter().map(named).collect();
+    let networks = plain
+        .iter()
+        .filter(|i| !uplinks.iter().any(|u| u.name == i.name))
+        .count();
+    if networks > 1 {
+        reasons.push(format!("{networks} networks"));
+    }
+    reasons
 }
 
 /// Kinds of virtual interfaces that are chosen without being named.
@@ -60,13 +110,7 @@ pub(super) fn choose<'a>(
 /// The interface of the default route, if it can be a port.
 fn of_default_route(inventory: &Inventory) -> Result<&Interface, String> {
     let name = match &inventory.uplinks[..] {
-        [] => {
-            return Err(format!(
-                "no default route, so weir cannot tell which interface leads to the Internet; name it with `--uplink \
-                 NAME`. The interfaces are {}",
-                names(inventory)
-            ));
-        }
+        [] => return Err(no_default_route(inventory)),
         [name] => name,
         several => {
             return Err(format!(
@@ -102,16 +146,21 @@ fn named<'a>(
     Ok(networks.iter().map(String::as_str).collect())
 }
 
-/// The interface of this name; fails if it cannot be a port at all.
-fn possible<'a>(inventory: &'a Inventory, name: &str) -> Result<&'a Interface, String> {
+/// The interface of this name.
+fn known<'a>(inventory: &'a Inventory, name: &str) -> Result<&'a Interface, String> {
     let mut interfaces = inventory.interfaces.iter();
     let found = interfaces.find(|interface| interface.name == name);
-    let interface = found.ok_or_else(|| {
+    found.ok_or_else(|| {
         format!(
             "there is no interface {name}; the interfaces are {}",
             names(inventory)
         )
-    })?;
+    })
+}
+
+/// The interface of this name; fails if it cannot be a port at all.
+fn possible<'a>(inventory: &'a Inventory, name: &str) -> Result<&'a Interface, String> {
+    let interface = known(inventory, name)?;
     match impossible(interface) {
         Some(reason) => Err(format!("{name}: {reason}")),
         None => Ok(interface),
@@ -189,6 +238,15 @@ fn vlans_on<'a>(interface: &Interface, inventory: &'a Inventory) -> Vec<&'a str>
     above.map(|other| other.name.as_str()).collect()
 }
 
+/// The error of a machine without a default route.
+fn no_default_route(inventory: &Inventory) -> String {
+    format!(
+        "no default route, so weir cannot tell which interface leads to the Internet; name it with `--uplink NAME`. The \
+         interfaces are {}",
+        names(inventory)
+    )
+}
+
 fn names(inventory: &Inventory) -> String {
     let others = inventory.interfaces.iter().filter(|i| !i.is_loopback);
     let names: Vec<_> = others.map(|i| i.name.as_str()).collect();
@@ -228,6 +286,7 @@ mod tests {
         Inventory {
             interfaces,
             uplinks: uplinks.iter().map(|name| (*name).to_owned()).collect(),
+            spare_uplinks: Vec::new(),
         }
     }
 
@@ -267,6 +326,35 @@ mod tests {
         assert!(why.contains("no interface eth7"), "{why}");
         let why = choose(&both, None, &["eth0".to_owned()]).unwrap_err();
         assert!(why.contains("is the uplink"), "{why}");
+    }
+
+    #[test]
+    fn every_default_route_has_an_uplink_and_reasons_name_what_a_router_cannot_keep() {
+        let mut both = machine(two(), &["eth0"]);
+        both.spare_uplinks = vec!["eth1".to_owned()];
+        let named =
+            |found: Vec<&Interface>| found.iter().map(|i| i.name.clone()).collect::<Vec<_>>();
+        assert_eq!(named(uplinks(&both, None).unwrap()), ["eth0", "eth1"]);
+        let one = uplinks(&both, Some("eth1")).unwrap();
+        assert_eq!(named(one.clone()), ["eth1"]);
+        assert!(reasons(&both, &one).is_empty());
+        both.uplinks.clear();
+        both.spare_uplinks.clear();
+        assert!(uplinks(&both, None).unwrap_err().contains("--uplink NAME"));
+        both.interfaces.extend([
+            Interface {
+                is_ethernet: false,
+                ..interface("wg0", "wireguard", &["10.9.0.1/24"])
+            },
+            interface("br0", "bridge", &["192.168.9.1/24"]),
+            interface("eth2", "", &["192.168.10.1/24"]),
+        ]);
+        both.uplinks = vec!["eth0".to_owned()];
+        both.spare_uplinks = vec!["wg0".to_owned()];
+        let uplinks = uplinks(&both, None).unwrap();
+        assert_eq!(named(uplinks.clone()), ["eth0"]);
+        let found = reasons(&both, &uplinks);
+        assert_eq!(found, ["wg0 (wireguard)", "br0 (bridge)", "2 networks"]);
     }
 
     #[test]

@@ -28,24 +28,68 @@ pub(super) enum Source {
 
 /// Share of the cable's speed, in percent, so that the queue builds up in weir and not in the device behind the cable.
 const CABLE_PERCENT: u64 = 95;
+/// Comment about the rate of uploads.
+const UPLOADS: &str = "The rate is a little less than the line carries (95 % of it). Then packets wait here, where weir \
+                       decides which go first, and not in the modem, where one flood delays everybody.";
+/// Comment about the rate of downloads.
+const DOWNLOADS: &str = "A little less than the line's download rate, so that downloads wait here and not at the other \
+                         end of the line.";
+/// The line for the headers of a modem.
+const OVERHEAD: &str = "# overhead = \"docsis\"\n";
 /// Maximum width of a line of a comment.
 const COLUMNS: usize = 100;
 
-/// The source of the uplink's rate.
-pub(super) fn source(choice: &Choice<'_>, rates: Rates) -> Source {
-    match (rates.up, choice.uplink.speed) {
+/// The source of a rate of an uplink.
+pub(super) fn source(given: Option<Rate>, uplink: &Interface) -> Source {
+    match (given, uplink.speed) {
         (Some(_), _) => Source::Given,
         (None, Some(_)) => Source::Cable,
         (None, None) => Source::Nobody,
     }
 }
 
-/// The configuration.
-pub(super) fn text(choice: &Choice<'_>, rates: Rates, permits: &[&str]) -> String {
-    let mut text = comment(
+/// The first lines of every configuration.
+fn head() -> String {
+    comment(
         "weir's configuration, written by `weir init`. `weir check FILE` validates it, and `weir list configuration` \
          prints every key.",
+    )
+}
+
+/// The configuration of mode "queue": a port for each direction of each uplink.
+pub(super) fn queue(uplinks: &[&Interface], rates: Rates) -> String {
+    let mut text = head() + "\n";
+    text += &comment(
+        "The kernel routes, filters and translates as before. weir queues the packets that the uplink sends and \
+         receives, and decides which packet goes next.",
     );
+    text += "mode = \"queue\"\n";
+    for (number, interface) in uplinks.iter().enumerate() {
+        let about = described(interface);
+        text += &format!(
+            "\n{}",
+            comment(&format!("Packets sent by the uplink: {about}."))
+        );
+        text += &format!("[port.{}]\n", nth("up", number));
+        text += &format!("interface = {}\n", quoted(&interface.name));
+        text += &rate(rates.up, interface, UPLOADS);
+        text += &overhead();
+        text += &format!(
+            "\n{}",
+            comment(&format!("Packets received by {}.", interface.name))
+        );
+        text += &format!("[port.{}]\n", nth("down", number));
+        text += &format!("interface = {}\n", quoted(&interface.name));
+        text += "direction = \"in\"\n";
+        text += &rate(rates.down, interface, DOWNLOADS);
+        text += OVERHEAD;
+    }
+    text
+}
+
+/// The configuration of a router.
+pub(super) fn routed(choice: &Choice<'_>, rates: Rates, permits: &[&str]) -> String {
+    let mut text = head();
     if !permits.is_empty() {
         text += "\n";
         text += &comment(
@@ -68,13 +112,15 @@ fn uplink(choice: &Choice<'_>, rates: Rates) -> String {
     text += &comment(&format!("The uplink: {}.", described(interface)));
     text += "[port.wan]\n";
     text += &format!("interface = {}\n", quoted(&interface.name));
-    text += &comment(
-        "The rate is a little less than the line carries (95 % of it). Then packets wait here, where weir decides \
-         which go first, and not in the modem, where one flood delays everybody.",
-    );
-    match (source(choice, rates), rates.up, interface.speed) {
-        (_, Some(rate), _) => text += &format!("rate = \"{rate}\"\n"),
-        (_, None, Some(speed)) => {
+    text + &rate(rates.up, interface, UPLOADS) + &overhead()
+}
+
+/// The rate of one direction of an uplink.
+fn rate(given: Option<Rate>, uplink: &Interface, why: &str) -> String {
+    let mut text = comment(why);
+    match (given, uplink.speed) {
+        (Some(rate), _) => text += &format!("rate = \"{rate}\"\n"),
+        (None, Some(speed)) => {
             text += &comment(&format!(
                 "This is 95 % of the cable's speed, {speed}. If your contract or the device behind the cable gives you \
                  less, write 95 % of that."
@@ -82,7 +128,7 @@ fn uplink(choice: &Choice<'_>, rates: Rates) -> String {
             let rate = Rate::from_bps(speed.as_bps() / 100 * CABLE_PERCENT);
             text += &format!("rate = \"{rate}\"\n");
         }
-        (_, None, None) => {
+        (None, None) => {
             text += &comment(
                 "This device does not report the speed of its link. Write 95 % of what your line carries, and remove \
                  the `#`; without a rate, weir has no effect on a line that is slower than its interface.",
@@ -90,26 +136,31 @@ fn uplink(choice: &Choice<'_>, rates: Rates) -> String {
             text += "# rate = \"95 Mbit\"\n";
         }
     }
-    text += &comment(
+    text
+}
+
+fn overhead() -> String {
+    comment(
         "A modem adds its own headers, which use part of the line's rate. Name its type, and remove the `#`: \
          \"docsis\" is cable, \"pppoe-ptm\" VDSL2, \"pppoe-llcsnap\" ADSL.",
-    );
-    text + "# overhead = \"docsis\"\n"
+    ) + OVERHEAD
+}
+
+/// The name of the port with this number, from 0, among similar ones.
+fn nth(name: &str, number: usize) -> String {
+    match number {
+        0 => name.to_owned(),
+        _ => format!("{name}{}", number + 1),
+    }
 }
 
 fn network(number: usize, interface: &Interface, down: Option<Rate>) -> String {
-    let name = match number {
-        0 => "lan".to_owned(),
-        _ => format!("lan{}", number + 1),
-    };
+    let name = nth("lan", number);
     let mut text = String::from("\n");
     text += &comment(&format!("One of your networks: {}.", described(interface)));
     text += &format!("[port.{name}]\ninterface = {}\n", quoted(&interface.name));
     if let Some(rate) = down {
-        text += &comment(
-            "A little less than the line's download rate, so that downloads wait here and not at the other end of the \
-             line.",
-        );
+        text += &comment(DOWNLOADS);
         text += &format!("rate = \"{rate}\"\n");
     }
     text
@@ -211,8 +262,8 @@ mod tests {
             up: Some(Rate::from_mbps(38)),
             down: None,
         };
-        assert_eq!(source(&choice, given), Source::Given);
-        let found = rates(&text(&choice, given, &[]));
+        assert_eq!(source(given.up, &wan), Source::Given);
+        let found = rates(&routed(&choice, given, &[]));
         let port = |name: &str, interface: &str, mbit: u64| {
             let rate = (mbit > 0).then(|| Rate::from_mbps(mbit));
             (name.to_owned(), interface.to_owned(), rate)
@@ -226,11 +277,38 @@ mod tests {
         sorted.sort();
         assert_eq!(sorted, expected);
 
-        let cable = text(&choice, Rates::default(), &["bypass_netfilter"]);
+        let cable = routed(&choice, Rates::default(), &["bypass_netfilter"]);
         assert!(rates(&cable).contains(&port("wan", "eth0", 950)), "{cable}");
         assert!(cable.contains("bypass_netfilter = true"));
-        assert_eq!(source(&choice, Rates::default()), Source::Cable);
+        assert_eq!(source(None, &wan), Source::Cable);
         assert!(cable.lines().all(|line| line.len() <= COLUMNS), "{cable}");
+    }
+
+    #[test]
+    fn an_uplink_has_a_port_for_each_direction() {
+        let (dsl, lte) = (interface("eth0", Some(1000)), interface("wwan0", None));
+        let given = Rates {
+            up: Some(Rate::from_mbps(38)),
+            down: None,
+        };
+        let text = queue(&[&dsl, &lte], given);
+        let port = |name: &str, interface: &str, mbit: Option<u64>| {
+            (
+                name.to_owned(),
+                interface.to_owned(),
+                mbit.map(Rate::from_mbps),
+            )
+        };
+        let expected = [
+            port("down", "eth0", Some(950)),
+            port("down2", "wwan0", None),
+            port("up", "eth0", Some(38)),
+            port("up2", "wwan0", Some(38)),
+        ];
+        let mut found = rates(&text);
+        found.sort();
+        assert_eq!(found, expected, "{text}");
+        assert!(text.lines().all(|line| line.len() <= COLUMNS), "{text}");
     }
 
     #[test]
@@ -249,8 +327,8 @@ mod tests {
             up: None,
             down: Some(Rate::from_mbps(240)),
         };
-        let text = text(&choice, down, &[]);
-        assert_eq!(source(&choice, down), Source::Nobody);
+        let text = routed(&choice, down, &[]);
+        assert_eq!(source(down.up, &wan), Source::Nobody);
         assert!(text.contains("# rate = \"95 Mbit\""), "{text}");
         assert!(
             text.contains("# wg0: it does not carry Ethernet frames"),

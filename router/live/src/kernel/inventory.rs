@@ -2,7 +2,7 @@
 //!
 //! Everything here can be read without privileges.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
@@ -48,6 +48,8 @@ pub struct Inventory {
     pub interfaces: Vec<Interface>,
     /// The interfaces of the default routes: IPv4 first, each once.
     pub uplinks: Vec<String>,
+    /// The interfaces of further default routes: with a higher metric, or in a table that only rules lead to.
+    pub spare_uplinks: Vec<String>,
 }
 
 /// Reads the interfaces and uplinks in the calling thread's network namespace.
@@ -69,9 +71,14 @@ pub fn read() -> io::Result<Inventory> {
         below: link.below.and_then(name_of),
         speed: link_speed(&socket, &link.name),
     };
+    let uplinks = uplinks(tables);
+    let spare = defaults()?
+        .into_iter()
+        .filter(|index| !uplinks.contains(index));
     Ok(Inventory {
         interfaces: links.iter().map(interface).collect(),
-        uplinks: uplinks(tables).into_iter().filter_map(name_of).collect(),
+        spare_uplinks: spare.filter_map(name_of).collect(),
+        uplinks: uplinks.into_iter().filter_map(name_of).collect(),
     })
 }
 
@@ -106,6 +113,23 @@ fn uplinks(tables: &Tables) -> Vec<u32> {
         }
     }
     indices
+}
+
+/// The kernel indices of the interfaces of all default routes with one next hop, in any table and of any metric.
+fn defaults() -> io::Result<BTreeSet<u32>> {
+    const RTMSG_BYTES: usize = 12;
+    let request = Request::new(libc::RTM_GETROUTE, libc::NLM_F_DUMP, &[0; RTMSG_BYTES]);
+    let mut indices = BTreeSet::new();
+    NetlinkSocket::open(libc::NETLINK_ROUTE)?.dump(&request, |message| {
+        let [_, length, _, _, _, _, _, kind, ..] = message.payload[..] else {
+            return;
+        };
+        if length == 0 && kind == libc::RTN_UNICAST {
+            let body = message.payload.get(RTMSG_BYTES..).unwrap_or_default();
+            indices.extend(attribute(body, libc::RTA_OIF).and_then(|index| u32_at(index, 0)));
+        }
+    })?;
+    Ok(indices)
 }
 
 /// The part of a link that routing does not need.
