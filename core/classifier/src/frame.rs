@@ -13,7 +13,7 @@ use std::net::IpAddr;
 
 use weir_packet::FlowKey;
 use weir_wire::ipv6_extension::Chain;
-use weir_wire::{EtherType, FragmentOffset, Protocol, ethernet, ipv4, ipv6, vlan};
+use weir_wire::{EtherType, FragmentOffset, Protocol, ethernet, ipv4, ipv6, pppoe, vlan};
 
 use crate::reader::Reader;
 use crate::segment::Segment;
@@ -22,14 +22,8 @@ use crate::segment::Segment;
 const DEPTH_MAX: usize = 8;
 /// The port of GTP-U (3GPP TS 29.281).
 const PORT_GTP: u16 = 2152;
-/// Ether types in addition to those of [`EtherType`].
-const MPLS: u16 = 0x8847;
-const MPLS_MULTICAST: u16 = 0x8848;
-const PPPOE: u16 = 0x8864;
+/// The ether type of service tags before 802.1ad.
 const TAG_OLD: u16 = 0x9100;
-/// Protocol numbers of PPP (IANA).
-const PPP_IPV4: u16 = 0x0021;
-const PPP_IPV6: u16 = 0x0057;
 /// IP protocols in addition to those of [`Protocol`].
 const IP_IN_IP: u8 = 4;
 const IPV6_IN_IP: u8 = 41;
@@ -118,8 +112,8 @@ fn ppp_protocol(mut reader: Reader<'_>, depth: usize) -> Result<Parsed<'_>, Unpa
         1 => u16::from(first), // compressed to one byte
         _ => u16::from(first) << 8 | u16::from(reader.u8().ok_or(Unparsed::Malformed)?),
     };
-    match number {
-        PPP_IPV4 | PPP_IPV6 => by_version(reader.0, depth),
+    match pppoe::Protocol::from(number) {
+        pppoe::Protocol::IPV4 | pppoe::Protocol::IPV6 => by_version(reader.0, depth),
         _ => Err(Unparsed::NotIp),
     }
 }
@@ -141,7 +135,7 @@ fn payload(kind: u16, mut reader: Reader<'_>, depth: usize) -> Result<Parsed<'_>
             reader.take(vlan::TAG_LEN - 2).ok_or(cut)?;
             ether(reader, depth + 1)
         }
-        _ if kind == MPLS || kind == MPLS_MULTICAST => {
+        EtherType::MPLS | EtherType::MPLS_UPSTREAM => {
             for _ in 0..DEPTH_MAX {
                 let label = reader.u32().ok_or(cut)?;
                 if label & 0x100 != 0 {
@@ -150,7 +144,7 @@ fn payload(kind: u16, mut reader: Reader<'_>, depth: usize) -> Result<Parsed<'_>
             }
             Err(cut)
         }
-        _ if kind == PPPOE => {
+        EtherType::PPPOE_SESSION => {
             reader.take(6).ok_or(cut)?; // version, code, session, length
             ppp_protocol(reader, depth + 1)
         }

@@ -8,9 +8,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_packet::key::Family;
 use weir_packet::{Ecn, Packet};
 use weir_wire::ipv6_extension::{Chain, is_extension};
-use weir_wire::{EtherType, ethernet, ipv4, ipv6};
+use weir_wire::{ethernet, ipv4, ipv6};
 
-use crate::link;
+use crate::link::encapsulation::{self, Next};
 
 /// A packet with its headers.
 #[derive(Debug)]
@@ -104,19 +104,19 @@ impl Headers {
     }
 }
 
-/// The headers of any frame, without validation; a malformed packet counts as not IP.
+/// The headers of any frame, behind any [encapsulation], without validation; a malformed packet counts as not IP.
 #[inline(always)]
 pub fn peek(frame: &[u8]) -> Headers {
-    let Some(link) = link::peek(frame) else {
+    let Some((next, l3)) = encapsulation::walk(frame, |_, _| ()) else {
         return not_ip(frame, ethernet::HEADER_LEN);
     };
-    let packet = &frame[link.l3..];
-    let found = match link.ethertype {
-        EtherType::IPV4 => peek_v4(packet, link.l3),
-        EtherType::IPV6 => peek_v6(packet, link.l3),
+    let packet = &frame[l3..];
+    let found = match next {
+        Next::V4 => peek_v4(packet, l3),
+        Next::V6 => peek_v6(packet, l3),
         _ => None,
     };
-    found.unwrap_or_else(|| not_ip(frame, link.l3))
+    found.unwrap_or_else(|| not_ip(frame, l3))
 }
 
 /// The headers of an IPv4 packet that starts at `l3` of its frame.

@@ -35,9 +35,20 @@ enum Carrier {
     Gre { checksum: bool, gap: Vec<u8> },
 }
 
+/// The headers between the tags and the first IP header.
+#[derive(Clone, Copy, Debug)]
+enum Shim {
+    None,
+    /// A PPPoE session.
+    Session,
+    /// An MPLS label stack.
+    Labels,
+}
+
 #[derive(Clone, Debug)]
 struct Model {
     tags: usize,
+    shim: Shim,
     outer: Vec<Outer>,
     inner: Ip,
     tcp: bool,
@@ -202,7 +213,15 @@ impl Model {
         }
         let mut frame = vec![2; 12];
         frame.extend([0x81, 0, 0, 7].repeat(self.tags));
-        frame.extend(if v6 { [0x86, 0xdd] } else { [0x08, 0x00] });
+        match self.shim {
+            Shim::None => frame.extend(if v6 { [0x86, 0xdd] } else { [0x08, 0x00] }),
+            Shim::Session => {
+                let [high, low] = (packet.len() as u16 + 2).to_be_bytes();
+                let protocol = if v6 { 0x57 } else { 0x21 };
+                frame.extend([0x88, 0x64, 0x11, 0, 0, 7, high, low, 0, protocol]);
+            }
+            Shim::Labels => frame.extend([0x88, 0x47, 0, 1, 0, 64, 0, 2, 1, 64]),
+        }
         [frame, packet].concat()
     }
 
@@ -291,10 +310,12 @@ fn outers() -> impl Strategy<Value = Outer> {
 
 fn models() -> impl Strategy<Value = Model> {
     let transport = (any::<bool>(), any::<u32>(), any::<u8>(), 0..=10_usize);
-    let around = (0..=2_usize, vec(outers(), 0..3), ips());
+    let shim = prop::sample::select(vec![Shim::None, Shim::Session, Shim::Labels]);
+    let around = (0..=2_usize, shim, vec(outers(), 0..3), ips());
     (around, transport, vec(any::<u8>(), 0..4000)).prop_map(
-        |((tags, outer, inner), (tcp, sequence, flags, options), payload)| Model {
+        |((tags, shim, outer, inner), (tcp, sequence, flags, options), payload)| Model {
             tags,
+            shim,
             outer,
             inner,
             tcp,
@@ -315,6 +336,7 @@ fn vxlan() -> Model {
     };
     Model {
         tags: 0,
+        shim: Shim::None,
         outer: vec![Outer {
             ip: ip(true),
             carrier: Carrier::Udp {

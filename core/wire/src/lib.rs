@@ -5,6 +5,8 @@
 //! |---|---|---|
 //! | [`ethernet`] | Ethernet II | IEEE 802.3, clause 3 |
 //! | [`vlan`] | 802.1Q tag | IEEE 802.1Q, clause 9 |
+//! | [`mpls`] | an entry of an MPLS label stack | RFC 3032 |
+//! | [`pppoe`] | PPPoE session header with the PPP protocol | RFC 2516, RFC 1661 |
 //! | [`chunk`] | named chunks of content | ours |
 //! | [`arp`] | ARP for IPv4 over Ethernet | RFC 826 |
 //! | [`ipv4`] | IPv4 and the walk over its options | RFC 791, RFC 3168 |
@@ -62,7 +64,9 @@ pub mod icmpv6;
 pub mod ipv4;
 pub mod ipv6;
 pub mod ipv6_extension;
+pub mod mpls;
 pub mod number;
+pub mod pppoe;
 pub mod tcp;
 pub mod udp;
 pub mod vlan;

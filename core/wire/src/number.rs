@@ -11,6 +11,12 @@ codes! {
         VLAN = 0x8100,
         /// IPv6.
         IPV6 = 0x86dd,
+        /// An MPLS label stack follows.
+        MPLS = 0x8847,
+        /// An MPLS label stack with upstream-assigned labels follows (RFC 5332).
+        MPLS_UPSTREAM = 0x8848,
+        /// The header of a PPPoE session follows.
+        PPPOE_SESSION = 0x8864,
         /// An 802.1ad service tag follows.
         SERVICE_VLAN = 0x88a8,
     }

@@ -80,6 +80,11 @@ pub static TARGETS: &[Target] = &[
         "the configuration of a router or a forwarding element",
         TOML
     ),
+    target!(
+        encapsulation,
+        "a frame whose packet is behind tags, PPPoE or MPLS",
+        &[]
+    ),
     target!(forces, "ForCES messages", &[]),
     target!(forces_value, "values of ForCES components", &[]),
     target!(forces_xml, "libraries of ForCES classes, as XML", XML),

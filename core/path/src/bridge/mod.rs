@@ -1,9 +1,9 @@
 //! The network layer of ports that look no route up: a bump in the wire, and the queue of an interface.
 //!
-//! The layer validates nothing. It reads headers only for the flow key, through two tags; a frame that it does not
-//! understand, malformed or not, has the family [`Family::Link`](weir_packet::Family::Link). A tag that arrived out of
-//! band is inserted again. The frame leaves through the other bridged port, or, where the kernel forwards, through the
-//! port at which it arrived.
+//! The layer validates nothing. It reads headers only for the flow key and for congestion marks, behind tags, PPPoE and
+//! MPLS ([`encapsulation`](crate::link::encapsulation)); a frame that it does not understand, malformed or not, has the
+//! family [`Family::Link`](weir_packet::Family::Link). A tag that arrived out of band is inserted again. The frame
+//! leaves through the other bridged port, or, where the kernel forwards, through the port at which it arrived.
 
 use weir_packet::{Packet, Pool, Reason};
 
@@ -28,14 +28,11 @@ pub fn other(mut ports: impl Iterator<Item = usize>, ingress: usize) -> Result<u
     }
 }
 
-/// Sends a frame through a port as it came; `tag` is a tag that arrived out of band.
+/// Sends a frame through a port as it came.
 #[inline]
-pub fn forward(port: usize, tag: Option<u16>) -> Departure {
+pub fn forward(port: usize) -> Departure {
     Departure {
-        rewrites: Rewrites {
-            push_tag: tag,
-            ..Rewrites::default()
-        },
+        rewrites: Rewrites::default(),
         exit: Exit::Port(port),
     }
 }

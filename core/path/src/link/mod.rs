@@ -1,9 +1,11 @@
 //! The link layer of a received frame: Ethernet, and the VLAN tags among its bytes.
 //!
+//! - [`encapsulation`]: the headers in front of the IP header, for the flow of a frame that is not routed
 //! - [`tag`]: inserting and removing tags
 //! - [`offload`]: work that the sender left to hardware
 //! - [`segment`]: cutting a superframe into the frames that a wire carries
 
+pub mod encapsulation;
 pub mod offload;
 pub mod segment;
 pub mod tag;
@@ -25,7 +27,7 @@ pub struct Header {
     pub vlan: u16,
 }
 
-/// Maximum tags that a bridge parses: a service tag and a customer tag (802.1ad).
+/// Maximum tags that [`peek`] reads: a service tag and a customer tag (802.1ad).
 const TAGS_MAX: usize = 2;
 
 /// The link layer of a frame that a router may accept. A tag with VLAN 0 carries only a priority; a frame

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | IPv4 | total length; identification, incremented by one; header checksum |
 //! | IPv6 | payload length |
+//! | PPPoE | length |
 //! | UDP or GRE around a tunnel | UDP's length; the checksum, if there is one |
 //! | TCP | sequence number; FIN and PSH only on the last, CWR only on the first; checksum |
 //! | UDP | length; checksum, if there is one |
@@ -32,16 +33,15 @@ use weir_packet::Reason;
 use weir_wire::checksum::{self, Sum};
 use weir_wire::ipv6_extension::Chain;
 use weir_wire::tcp::Flags;
-use weir_wire::{EtherType, Protocol, ethernet, ipv4, ipv6, tcp, udp, vlan};
+use weir_wire::{Protocol, ipv4, ipv6, pppoe, tcp, udp};
 
+use crate::link::encapsulation::{self, Next};
 use crate::link::offload::{Offload, SEGMENTS_MAX, SegmentKind};
 
 /// Maximum bytes of all headers together.
 const HEADERS_LEN_MAX: usize = 512;
 /// Maximum headers whose length or checksum changes, besides the transport header.
 const LAYERS_MAX: usize = 8;
-/// Maximum 802.1Q and 802.1ad tags that are parsed.
-const TAGS_MAX: usize = 2;
 /// IP protocol numbers of IPv4, IPv6 and GRE within IP.
 const IN_IP: [u8; 2] = [4, 41];
 const GRE: u8 = 47;
@@ -65,6 +65,8 @@ pub struct Superframe<'a> {
 /// A header whose length or checksum depends on the segment's length.
 #[derive(Clone, Copy, Debug)]
 enum Layer {
+    /// The header of a PPPoE session.
+    Session,
     V4,
     V6,
     /// UDP around a tunnel; with the pseudo header's addresses if it has a checksum.
@@ -219,6 +221,10 @@ impl Layer {
     fn write(self, n: usize, packet: &mut [u8]) {
         let len = packet.len();
         match self {
+            Self::Session => {
+                let payload_len = (len - pppoe::HEADER_LEN) as u16;
+                pppoe::View::new_unchecked(packet).set_payload_len(payload_len);
+            }
             Self::V4 => {
                 let mut view = ipv4::View::new_unchecked(packet);
                 view.set_total_len(len as u16);
@@ -266,20 +272,18 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Passes the Ethernet header, and returns the position of the transport header.
+    /// Passes the Ethernet header and the encapsulations, and returns the position of the transport header.
     fn link(&mut self) -> Option<usize> {
-        let view = ethernet::View::new_checked(self.frame).ok()?;
-        let (mut ethertype, mut at) = (view.ethertype(), ethernet::HEADER_LEN);
-        for _ in 0..TAGS_MAX {
-            if ethertype.is_tag() {
-                let tag = vlan::View::new_checked(self.frame.get(at..)?).ok()?;
-                (ethertype, at) = (tag.ethertype(), at + vlan::TAG_LEN);
+        let layers = &mut self.layers;
+        let (next, at) = encapsulation::walk(self.frame, |header, at| {
+            if header == Next::Session {
+                layers.push(at, Layer::Session);
             }
-        }
+        })?;
         // Otherwise each segment would be dropped for its version.
-        let version = match ethertype {
-            EtherType::IPV4 => 4,
-            EtherType::IPV6 => 6,
+        let version = match next {
+            Next::V4 => 4,
+            Next::V6 => 6,
             _ => return None,
         };
         (self.frame.get(at)? >> 4 == version).then(|| self.layers_from(at))?

@@ -205,7 +205,12 @@ impl Plane {
     }
 
     /// Handles a packet that arrived at a bridged port, or that the kernel forwards.
-    pub(super) fn pass(&mut self, ingress: usize, packet: Packet, arrival: &Arrival) {
+    pub(super) fn pass(&mut self, ingress: usize, mut packet: Packet, arrival: &Arrival) {
+        if let Some(tci) = arrival.vlan
+            && !link::tag::insert(&mut self.pool, &mut packet, tci)
+        {
+            return self.discard(packet, Reason::TruncatedFrame);
+        }
         let parsed = bridge::parse(&self.pool, packet);
         if let Some(left) = self.offloads.get_mut(parsed.packet.slot.0 as usize)
             && self.ports[ingress].mode == Mode::Queue
@@ -230,7 +235,7 @@ impl Plane {
             bridge::other(bridged.map(|(n, _)| n), ingress)
         };
         match port {
-            Ok(port) => self.depart(packet, &headers, &bridge::forward(port, arrival.vlan)),
+            Ok(port) => self.depart(packet, &headers, &bridge::forward(port)),
             Err(reason) => self.discard(packet, reason),
         }
     }

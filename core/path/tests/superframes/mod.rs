@@ -4,11 +4,12 @@
 use std::net::IpAddr;
 use std::ops::Range;
 
+use weir_path::link::encapsulation::{Next, walk};
 use weir_path::link::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
 use weir_path::link::segment::Superframe;
 use weir_wire::checksum::{self, Sum};
 use weir_wire::ipv6_extension::Chain;
-use weir_wire::{EtherType, Protocol, ethernet, ipv4, ipv6, vlan};
+use weir_wire::{Protocol, ipv4, ipv6, pppoe};
 
 /// An offload and a frame from arbitrary bytes.
 pub(crate) fn split(bytes: &[u8]) -> Option<(Offload, &[u8])> {
@@ -148,14 +149,17 @@ struct Outermost {
 }
 
 fn outermost(segment: &[u8]) -> Outermost {
-    let link = ethernet::View::new_unchecked(segment);
-    let (mut kind, mut at) = (link.ethertype(), ethernet::HEADER_LEN);
-    while kind.is_tag() {
-        kind = vlan::View::new_unchecked(&segment[at..]).ethertype();
-        at += vlan::TAG_LEN;
+    let mut session = None;
+    let walked = walk(segment, |header, at| {
+        session = (header == Next::Session).then_some(at).or(session);
+    });
+    let (next, at) = walked.unwrap_or((Next::Other, 0));
+    if let Some(session) = session {
+        let length = pppoe::View::new_unchecked(&segment[session..]).length();
+        assert_eq!(usize::from(length), segment.len() - session - 6);
     }
     let packet = &segment[at..];
-    if kind == EtherType::IPV4 {
+    if next == Next::V4 {
         let view = ipv4::View::new_unchecked(packet);
         return Outermost {
             at,
@@ -165,7 +169,7 @@ fn outermost(segment: &[u8]) -> Outermost {
             transport: at + view.header_len()..segment.len(),
         };
     }
-    assert_eq!(kind, EtherType::IPV6);
+    assert_eq!(next, Next::V6);
     let view = ipv6::View::new_unchecked(packet);
     let chain = Chain::walk(view.next_header(), &packet[ipv6::HEADER_LEN..]);
     Outermost {

@@ -4,6 +4,7 @@ pub(crate) mod capture;
 pub(crate) mod ce_configuration;
 pub(crate) mod classifier;
 pub(crate) mod configuration;
+pub(crate) mod encapsulation;
 pub(crate) mod forces;
 pub(crate) mod forces_value;
 pub(crate) mod forces_xml;

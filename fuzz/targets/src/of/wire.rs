@@ -4,7 +4,8 @@ use weir_fpf_path::header;
 use weir_fpf_path::segment_header;
 use weir_wire::ipv6_extension::{self, Chain, FragmentRepr, FragmentView};
 use weir_wire::{
-    arp, checksum, chunk, discovery, ethernet, gre, icmpv4, icmpv6, ipv4, ipv6, tcp, udp, vlan,
+    arp, checksum, chunk, discovery, ethernet, gre, icmpv4, icmpv6, ipv4, ipv6, mpls, pppoe, tcp,
+    udp, vlan,
 };
 
 /// Reads a Repr, writes it over a copy of the bytes, and reads it again.
@@ -27,6 +28,8 @@ macro_rules! again {
 pub(crate) fn target(bytes: &[u8]) {
     again!(ethernet::View<_>, ethernet::Repr, bytes);
     again!(vlan::View<_>, vlan::Repr, bytes);
+    again!(pppoe::View<_>, pppoe::Repr, bytes);
+    again!(mpls::View<_>, mpls::Repr, bytes);
     again!(ipv4::View<_>, ipv4::Repr, bytes);
     again!(ipv6::View<_>, ipv6::Repr, bytes);
     again!(FragmentView<_>, FragmentRepr, bytes);

@@ -213,7 +213,7 @@ pub(super) static OTHERS: [Kind; 30] = [
             Applies(
                 "the kernel handles PPPoE to the machine; MPLS is dropped with reason `not-ip`",
             ),
-            Differs("all frames between two MAC addresses are one flow"),
+            Follows("weir finds the packet inside"),
         ),
         NOT_READ,
     ),
