@@ -83,8 +83,13 @@ fn save(arguments: &QueueArguments, text: &str) -> Result<(), Failure> {
     ))
 }
 
-/// The configuration: a port for each direction. The hosts that share are those inside: many of them may load from one
-/// server.
+/// The discipline of received packets: fair to the hosts inside, because many of them may load from one server.
+pub(crate) fn fair_inside() -> String {
+    let kind = quoted(KIND_DEFAULT);
+    format!("discipline = {{ kind = {kind}, hosts = \"destination\" }}\n")
+}
+
+/// The configuration: a port for each direction.
 fn text(arguments: &QueueArguments) -> String {
     let QueueArguments {
         interface,
@@ -111,11 +116,11 @@ fn text(arguments: &QueueArguments) -> String {
     let up = [("rate", up), ("reflectors", reflectors), overhead];
     format!(
         "# Written by `weir queue`. The kernel routes, filters and translates; weir decides who gets the link.\n\
-         mode = \"queue\"\nsocket = {}\n{}{}discipline = {{ kind = {}, hosts = \"destination\" }}\n",
+         mode = \"queue\"\nsocket = {}\n{}{}{}",
         quoted(&socket_of(interface).display().to_string()),
         port("up", "out", &up),
         port("down", "in", &[("rate", down), overhead]),
-        quoted(KIND_DEFAULT)
+        fair_inside()
     )
 }
 

@@ -5,6 +5,7 @@ use weir_config::quoted;
 use weir_live::kernel::inventory::Interface;
 
 use super::choice::{Choice, has_address};
+use crate::queue::fair_inside;
 
 /// The rates that the user gave.
 #[derive(Clone, Copy, Debug, Default)]
@@ -83,6 +84,8 @@ pub(super) fn queue(uplinks: &[&Interface], rates: Rates) -> String {
         text += "direction = \"in\"\n";
         text += &rate(rates.down, interface, DOWNLOADS);
         text += OVERHEAD;
+        text += &comment("Fair to the hosts inside, also if all of them load from one server.");
+        text += &fair_inside();
     }
     text
 }
