@@ -101,6 +101,28 @@ fn both_directions_of_a_translating_box_pass_the_queues() {
 }
 
 #[test]
+fn frames_with_marks_of_others_pass_the_queues() {
+    let Some(mut bench) = bench() else {
+        return;
+    };
+    crate::gateway::rules(
+        &bench,
+        "table ip others {
+            chain sent { type filter hook forward priority 0; oifname r1 meta mark set 0x77656972; }
+        }",
+    );
+    bench.start(&format!("mark = \"0x80000/0xff0000\"\n{CONFIG}"));
+    await_queues(&bench);
+    let before = ["up", "down"].map(|port| sent(&bench, port));
+    assert!(run(&bench.bed.source, "ping", "-c 50 -i 0.002 -W 10 10.77.2.2").is_ok());
+    let passed = ["up", "down"].map(|port| sent(&bench, port));
+    let passed = [passed[0] - before[0], passed[1] - before[1]];
+    assert!(passed.iter().all(|n| (50..60).contains(n)), "{passed:?}");
+    let marked = run(&bench.bed.router, "nft", "list chain ip home marked").unwrap();
+    assert!(marked.contains("counter packets 0 "), "{marked}");
+}
+
+#[test]
 fn a_start_a_reload_and_a_stop_lose_and_double_nothing() {
     let Some(mut bench) = bench() else {
         return;

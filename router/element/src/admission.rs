@@ -172,7 +172,7 @@ fn fits(
 ) -> Result<(), String> {
     if !to.router.fits_running(&from.router) {
         return Err(format!(
-            "mode, socket, pool, age_max and watchdog cannot change while the router runs; restart it to apply: {}",
+            "mode, socket, pool, age_max, watchdog and mark cannot change while the router runs; restart it to apply: {}",
             differences.join(", ")
         ));
     }

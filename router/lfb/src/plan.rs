@@ -170,8 +170,8 @@ impl Plan {
                 let settings = settings(&root, &STATUS.class, before, given, &mut faults);
                 settings.and_then(|settings| match RouterPlan::new(settings) {
                     Ok(router) => Some(router),
-                    Err(why) => {
-                        faults.push(Fault::new(ComponentPath::new(["page"]), why));
+                    Err((key, why)) => {
+                        faults.push(Fault::new(ComponentPath::new([key]), why));
                         None
                     }
                 })
@@ -538,6 +538,7 @@ mod tests {
                 "fpf.lid_bytes=1",
                 "fpf.no_match=forward",
                 "kernel_change=hand_back",
+                "mark=0x77656972/0xffffffff",
                 "mode=routed",
                 "netfilter_change=unset",
                 "page=",

@@ -101,7 +101,51 @@ pub const PARAMETERS: &[Parameter] = &[
          with reason not-a-port",
     )
     .id(30),
+    Parameter::new(
+        "mark",
+        Kind::Text(21),
+        "0x77656972/0xffffffff",
+        "mark of the frames that weir sends, and the bits of a mark that count: weir's rules recognise these frames by \
+         it; other programs must not use these bits",
+    )
+    .id(32),
 ];
+
+/// The mark of frames that a router sends (`SO_MARK`), and the bits that count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The mark; it has no other bits than `mask`.
+    pub value: u32,
+    /// The bits of a frame's mark that are compared.
+    pub mask: u32,
+}
+
+impl Mark {
+    /// "weir" in ASCII; all bits count.
+    pub const DEFAULT: Self = Self {
+        value: 0x7765_6972,
+        mask: u32::MAX,
+    };
+
+    /// Parses "VALUE/MASK", both hexadecimal.
+    fn parse(text: &str) -> Result<Self, String> {
+        let number = |text: &str| u32::from_str_radix(text.strip_prefix("0x")?, 16).ok();
+        let parts = text.split_once('/');
+        let mark = parts.and_then(|(value, mask)| {
+            Some(Self {
+                value: number(value)?,
+                mask: number(mask)?,
+            })
+        });
+        let mark = mark.filter(|mark| mark.value != 0 && mark.value & !mark.mask == 0);
+        mark.ok_or_else(|| {
+            format!(
+                "`mark` is \"{text}\", but must be a value and a mask with all bits of the value, like \
+                 \"0x77656972/0xffffffff\" or \"0x10000/0xff0000\"; the value must not be 0"
+            )
+        })
+    }
+}
 
 /// Parses the address of the page; `None` if the text is empty.
 pub fn page_address(text: &str) -> Result<Option<SocketAddr>, String> {
@@ -135,6 +179,8 @@ pub struct RouterPlan {
     pub kernel_change: OnChange,
     /// The address of the page for browsers; `None` if only the socket serves it.
     pub page: Option<SocketAddr>,
+    /// The mark of frames that the router sends.
+    pub mark: Mark,
     /// The components as requested, for display.
     pub(crate) settings: Settings,
 }
@@ -174,8 +220,8 @@ impl RouterPlan {
         ))
     }
 
-    /// Makes a plan from checked settings; an error is about `page`.
-    pub fn new(settings: Settings) -> Result<Self, String> {
+    /// Makes a plan from checked settings; an error is a key and the reason.
+    pub fn new(settings: Settings) -> Result<Self, (&'static str, String)> {
         Ok(Self {
             mode: match settings.word("mode") {
                 "bridged" => Mode::Bridged,
@@ -194,7 +240,8 @@ impl RouterPlan {
                 ("ignore", _) | ("hand_back", "warn") => OnChange::Ignore,
                 _ => OnChange::HandBack,
             },
-            page: page_address(settings.text("page"))?,
+            page: page_address(settings.text("page")).map_err(|why| ("page", why))?,
+            mark: Mark::parse(settings.text("mark")).map_err(|why| ("mark", why))?,
             settings,
         })
     }
@@ -215,6 +262,29 @@ impl RouterPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mark_has_only_bits_of_its_mask() {
+        let parameters = PARAMETERS.iter();
+        let default = parameters.clone().find(|p| p.name == "mark").unwrap();
+        assert_eq!(Mark::parse(default.default), Ok(Mark::DEFAULT));
+        let some = Mark {
+            value: 0x1_0000,
+            mask: 0xff_0000,
+        };
+        assert_eq!(Mark::parse("0x10000/0xff0000"), Ok(some));
+        for wrong in [
+            "",
+            "0x1",
+            "1/1",
+            "0x0/0xff",
+            "0x100/0xff",
+            "0x1/0x100000000",
+        ] {
+            let error = Mark::parse(wrong).unwrap_err();
+            assert!(error.contains("must be a value and a mask"), "{error}");
+        }
+    }
 
     #[test]
     fn a_page_is_on_loopback() {

@@ -31,7 +31,6 @@ use weir_base::{Instant, Span};
 use weir_wire::{icmpv4, icmpv6};
 
 use crate::clock::{self, Stamps};
-use crate::device::af_packet::MARK;
 use crate::device::interface;
 use crate::sys;
 
@@ -82,8 +81,8 @@ struct Line {
 
 impl Prober {
     /// Opens a socket for each reflector, bound to an interface in the calling thread's network namespace. Sends
-    /// nothing yet.
-    pub fn open(interface: &str, reflectors: &[IpAddr]) -> io::Result<Self> {
+    /// nothing yet; probes will have this mark.
+    pub fn open(interface: &str, reflectors: &[IpAddr], mark: u32) -> io::Result<Self> {
         let key = RandomState::new();
         let session = Session {
             identifier: key.hash_one("identifier") as u16,
@@ -91,7 +90,7 @@ impl Prober {
             key,
         };
         let reflectors = reflectors.iter();
-        let lines = reflectors.map(|address| Line::open(interface, *address, &session));
+        let lines = reflectors.map(|address| Line::open(interface, *address, &session, mark));
         Ok(Self {
             reflectors: lines.collect::<io::Result<_>>()?,
             session,
@@ -144,7 +143,7 @@ impl Prober {
 }
 
 impl Line {
-    fn open(interface: &str, address: IpAddr, session: &Session) -> io::Result<Self> {
+    fn open(interface: &str, address: IpAddr, session: &Session, mark: u32) -> io::Result<Self> {
         let is_v6 = address.is_ipv6();
         let (domain, protocol) = if is_v6 {
             (Domain::IPV6, Protocol::ICMPV6)
@@ -157,7 +156,7 @@ impl Line {
         socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
         let on: libc::c_int = 1;
         sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &on)?;
-        if let Err(error) = socket.set_mark(MARK) {
+        if let Err(error) = socket.set_mark(mark) {
             // Not privileged: then no rule that checks the mark can exist either.
             tracing::debug!(%error, "cannot mark probes");
         }
@@ -335,7 +334,7 @@ mod tests {
                 .success()
         );
         let all: [IpAddr; 2] = ["127.0.0.1".parse().unwrap(), "::1".parse().unwrap()];
-        let mut prober = Prober::open("lo", &all).unwrap();
+        let mut prober = Prober::open("lo", &all, 1).unwrap();
         for (reflector, number) in [(0, 1), (1, 2), (0, 3)] {
             prober.send(reflector, number, clock::now()).unwrap();
         }

@@ -35,9 +35,9 @@ const HELPER: Mac = [2, b'w', b'e', b'i', b'r', 0];
 
 impl Lent {
     /// Takes frames of the interface called `name` in the calling thread's network namespace, once the kernel's rules
-    /// lend them. If the interface is down or missing, the error is one that
+    /// lend them; sends frames with this mark. If the interface is down or missing, the error is one that
     /// [`device_gone`](interface::device_gone) recognises.
-    pub fn open(name: &str, direction: Direction) -> io::Result<Self> {
+    pub fn open(name: &str, direction: Direction, mark: u32) -> io::Result<Self> {
         let index = interface::index(name)?;
         if !interface::is_up(name)? {
             return Err(io::Error::from_raw_os_error(libc::ENETDOWN));
@@ -64,6 +64,7 @@ impl Lent {
             outgoing: false,
             ownership: OwnershipWindow::NEVER,
             through,
+            mark,
             ..Options::default()
         };
         Ok(Self {

@@ -24,6 +24,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 use weir_base::{Instant, Span};
+use weir_lfb::router::Mark;
 use weir_path::link::offload::Offload;
 
 use super::interface::{device_gone, interface_index, interface_mtu};
@@ -51,10 +52,6 @@ const NO_BUFFER_PATIENCE: Span = Span::from_millis(1);
 /// Send buffer: bytes that may wait in the driver.
 const SEND_BUFFER_BYTES: usize = 4 << 20;
 
-/// The mark (`SO_MARK`) of frames sent by this device. It lets netfilter's egress hook distinguish them from frames of
-/// the kernel. The value is "weir" in ASCII.
-pub const MARK: u32 = 0x7765_6972;
-
 /// Options for opening an interface.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -72,6 +69,8 @@ pub struct Options {
     pub offloads: bool,
     /// Where to send frames; by default out of the opened interface.
     pub through: Option<Through>,
+    /// The mark (`SO_MARK`) of sent frames: rules at netfilter's egress hook recognise them by it.
+    pub mark: u32,
 }
 
 /// The interface out of which frames are sent.
@@ -94,6 +93,7 @@ impl Default for Options {
             ownership: OwnershipWindow::ALWAYS,
             offloads: false,
             through: None,
+            mark: Mark::DEFAULT.value,
         }
     }
 }
@@ -150,7 +150,7 @@ impl AfPacket {
             index,
             is_seen: false,
         });
-        let sender = open_sender(through)?;
+        let sender = open_sender(through, options.mark)?;
         if options.offloads {
             vnet::switch_on(&sender)?;
         }
@@ -426,7 +426,7 @@ impl Sender {
 }
 
 /// A second socket for sending: it receives nothing, because its protocol is zero.
-fn open_sender(Through { index, is_seen }: Through) -> io::Result<Socket> {
+fn open_sender(Through { index, is_seen }: Through, mark: u32) -> io::Result<Socket> {
     let sender = Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(0)))?;
     let bypasses = libc::c_int::from(!is_seen);
     sys::set_option(
@@ -440,7 +440,7 @@ fn open_sender(Through { index, is_seen }: Through) -> io::Result<Socket> {
         // Not privileged: accept the size that the system grants.
         sender.set_send_buffer_size(SEND_BUFFER_BYTES)?;
     }
-    if let Err(error) = sender.set_mark(MARK) {
+    if let Err(error) = sender.set_mark(mark) {
         // Not privileged: then no rule that checks the mark can exist either.
         tracing::debug!(%error, "cannot mark sent frames");
     }

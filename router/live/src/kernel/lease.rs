@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use weir_base::Span;
+use weir_lfb::router::Mark;
 
 use super::links::Links;
 use super::nft::{self, Chain, Hook, NF_NETDEV_EGRESS, Part, Rule};
@@ -102,7 +103,11 @@ impl Terms {
             priority: i32::MIN,
             drops: false,
         };
-        let renews = Rule::new().marked(self.0.mark).renew(SET, self.0.lifetime);
+        let mark = Mark {
+            value: self.0.mark,
+            mask: u32::MAX,
+        };
+        let renews = Rule::new().marked(mark).renew(SET, self.0.lifetime);
         Some(Chain {
             name: format!("{RENEWING_PREFIX}{device}"),
             hook: Some(hook),

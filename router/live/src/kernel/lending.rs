@@ -2,23 +2,23 @@
 //!
 //! ```text
 //! chain out-NAME { type filter hook egress device "NAME" priority -500; policy accept;
-//!     meta mark MARK meta mark set 0 accept   # sent by weir
+//!     meta mark & MASK == MARK meta mark set meta mark & ~MASK accept   # sent by weir
 //!     ether daddr 01:80:c2:00:00:00/44 accept # LLDP, EAPOL, LACP, PTP, STP: of this link alone
 //!     fwd to "weir-oINDEX"
 //! }
 //! chain in-NAME { the same at the ingress hook, to "weir-iINDEX" }
 //! chain end-weir-oINDEXr { type filter hook ingress device "weir-oINDEXr"; policy drop; }
-//! chain back-weir-iINDEXr { type filter hook egress device "weir-iINDEXr"; policy drop; meta mark MARK accept }
+//! chain back-weir-iINDEXr { type filter hook egress device "weir-iINDEXr"; policy drop; meta mark & MASK == MARK accept }
 //! ```
 //!
 //! The chains come first at their hooks, so that other chains there see each frame once: when weir has sent it. Traffic
 //! control and packet sockets at the ingress come before the hook and see received frames twice.
 
 use weir_lfb::port::Direction;
+use weir_lfb::router::Mark;
 
 use super::helper::Helper;
 use super::nft::{Base, Chain, Compare, Hook, NF_NETDEV_EGRESS, NF_NETDEV_INGRESS, Rule};
-use crate::device::af_packet::MARK;
 
 /// Priority before any other chain of the hook.
 const PRIORITY: i32 = -500;
@@ -44,8 +44,8 @@ impl From<&str> for Side {
     }
 }
 
-/// The chains that lend the frames of an interface; an empty list without an intact helper.
-pub(super) fn chains(side: &Side, index: u32) -> Vec<Chain> {
+/// The chains that lend the frames of an interface without this mark; an empty list without an intact helper.
+pub(super) fn chains(side: &Side, index: u32, mark: Mark) -> Vec<Chain> {
     let Side {
         interface,
         direction,
@@ -80,13 +80,13 @@ pub(super) fn chains(side: &Side, index: u32) -> Vec<Chain> {
         Chain {
             name: format!("back-{end}"),
             hook: Some(hook(NF_NETDEV_EGRESS, end, far.index, true)),
-            rules: vec![Rule::new().marked(MARK).accept()],
+            rules: vec![Rule::new().marked(mark).accept()],
         },
         Chain {
             name: format!("{word}-{interface}"),
             hook: Some(hook(number, interface, index, false)),
             rules: vec![
-                Rule::new().marked(MARK).unmark().accept(),
+                Rule::new().marked(mark).unmark(mark).accept(),
                 of_link.accept(),
                 Rule::new().lend(near.index),
             ],

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A packet socket that bypasses the device's queue still passes this hook, so frames of weir carry a mark
-//! ([`af_packet::MARK`]).
+//! ([`Mark`]).
 //!
 //! Packets of the kernel bypass all our queues. Without a limit, anybody who makes the kernel answer (with a flood of
 //! pings) takes the link from transit. Packets within the limit are charged to the port's pacing, so that both together
@@ -29,8 +29,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use weir_base::{Rate, Tally};
-
-use crate::device::af_packet;
+use weir_lfb::router::Mark;
 
 use super::netlink::{NetlinkSocket, Request, attribute, attributes, text};
 use super::nft::{Base, Chain, Compare, Hook, NF_NETDEV_EGRESS, Rule};
@@ -57,8 +56,8 @@ const TCP_FLAGS_AT: u32 = 13;
 const TCP_SYN: u8 = 0x02;
 const TCP_RST: u8 = 0x04;
 
-/// The chains that limit the machine's own packets at a port to `most`.
-pub(super) fn chains(port: &str, index: u32, most: Rate) -> Vec<Chain> {
+/// The chains that limit the machine's own packets, which have not this mark, at a port to `most`.
+pub(super) fn chains(port: &str, index: u32, most: Rate, mark: Mark) -> Vec<Chain> {
     let limit = most.as_bps() / 8;
     let share = |eighths: u64| (limit * eighths / 8).max(1);
     let refused = format!("{REFUSED_PREFIX}{port}");
@@ -75,7 +74,7 @@ pub(super) fn chains(port: &str, index: u32, most: Rate) -> Vec<Chain> {
         .is(Compare::AtMost, &[ND_TYPES.1]);
     let begins = flags(TCP_SYN, TCP_SYN).rate(share(1), FRAME_BYTES, true);
     let mut rules = vec![
-        Rule::new().marked(af_packet::MARK).accept(), // transit first: most frames are transit
+        Rule::new().marked(mark).accept(), // transit first: most frames are transit
         Rule::new().protocol(libc::ETH_P_ARP as u16).accept(),
         discovery.accept(),
         is(ICMP).jump(&answers),

@@ -6,6 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use weir_base::Span;
+use weir_lfb::router::Mark;
 
 use super::netlink::{DATAGRAM_BYTES_MAX, NetlinkSocket, Request, messages};
 use crate::clock::UnixTime;
@@ -296,14 +297,16 @@ impl Rule {
     }
 
     /// Matches frames that were sent with this mark (`SO_MARK`).
-    pub(super) fn marked(self, mark: u32) -> Self {
+    pub(super) fn marked(self, Mark { value, mask }: Mark) -> Self {
         self.meta(NFT_META_MARK)
-            .is(Compare::Equal, &mark.to_ne_bytes())
+            .mask(&mask.to_ne_bytes())
+            .is(Compare::Equal, &value.to_ne_bytes())
     }
 
-    /// Removes the mark of the frame.
-    pub(super) fn unmark(self) -> Self {
-        self.constant(&0_u32.to_ne_bytes())
+    /// Removes the bits of a mark from the mark of the frame.
+    pub(super) fn unmark(self, mark: Mark) -> Self {
+        self.meta(NFT_META_MARK)
+            .mask(&(!mark.mask).to_ne_bytes())
             .expression("meta", |data| {
                 data.with_u32_be(2, NFT_META_MARK).with_u32_be(3, REGISTER)
             })

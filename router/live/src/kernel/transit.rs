@@ -53,6 +53,7 @@ use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use weir_base::{Rate, Span, Tally};
+use weir_lfb::router::Mark;
 use weir_path::plane::Mode;
 
 use super::helper;
@@ -111,6 +112,8 @@ pub struct TransitGuard {
     /// How the rules expire; `None`: only with this process.
     terms: Option<Terms>,
     ports: BTreeMap<Side, Protected>,
+    /// The mark of frames that this process sends.
+    mark: Mark,
     /// Active chains, by name.
     in_force: BTreeMap<String, Chain>,
     /// Counters of removed chains, by interface.
@@ -141,6 +144,7 @@ impl TransitGuard {
             table: format!("weir-{}-{number}", std::process::id()),
             terms: None,
             ports: BTreeMap::new(),
+            mark: Mark::DEFAULT,
             in_force: BTreeMap::new(),
             dropped_before: BTreeMap::new(),
         };
@@ -154,6 +158,11 @@ impl TransitGuard {
         }
         guard.put(Some(nft::new_table(&guard.table)), chains)?;
         Ok(guard)
+    }
+
+    /// Lets a guard without ports recognise frames of this process by this mark.
+    pub(crate) fn marking(self, mark: Mark) -> Self {
+        Self { mark, ..self }
     }
 
     /// Activates the rules of ports at one instant, even for ports that had rules: a chain vanishes with its interface.
@@ -357,7 +366,7 @@ impl TransitGuard {
                 hook: Some(ingress(port, index)),
                 rules: Vec::new(),
             }),
-            Mode::Queue => chains.extend(lending::chains(side, index)),
+            Mode::Queue => chains.extend(lending::chains(side, index, self.mark)),
         }
         if let Some((how, when)) = protected.kernels {
             for chain in chains.iter_mut().filter(|chain| chain.hook.is_some()) {
@@ -366,7 +375,7 @@ impl TransitGuard {
             }
         }
         if let Some(most) = protected.local {
-            chains.extend(local::chains(port, index, most));
+            chains.extend(local::chains(port, index, most, self.mark));
         }
         if self.terms.is_some() {
             for chain in chains.iter_mut().filter(|chain| chain.hook.is_some()) {

@@ -32,6 +32,8 @@ use crate::worker::{Handle, Lease, Worker};
 /// All resources of the machine that the router holds.
 pub(super) struct Carrier {
     claims: Claims,
+    /// The mark of sent frames.
+    mark: u32,
     /// Locked for single changes only, so that readers of its counters do not wait.
     guard: Arc<Mutex<TransitGuard>>,
     /// Directions of ports, by name.
@@ -73,9 +75,11 @@ impl Carrier {
     ) -> Result<Self, String> {
         let owner = format!("process {}, {}", std::process::id(), plan.router.socket);
         let guard = TransitGuard::install(&[])
-            .map_err(|e| failed("cannot take over forwarding from the kernel", &e))?;
+            .map_err(|e| failed("cannot take over forwarding from the kernel", &e))?
+            .marking(plan.router.mark);
         Ok(Self {
             claims: Claims::new(&owner).map_err(|e| failed("netlink", &e))?,
+            mark: plan.router.mark.value,
             guard: Arc::new(Mutex::new(guard)),
             directions: BTreeMap::new(),
             opened: BTreeMap::new(),
@@ -212,7 +216,7 @@ impl Carrier {
     }
 
     fn open(&mut self, port: PortPlan, mode: Mode) -> Result<(), String> {
-        let opened = ports::opened(&port, mode)?;
+        let opened = ports::opened(&port, mode, self.mark)?;
         self.opened.insert(port.name, (mode, opened));
         Ok(())
     }

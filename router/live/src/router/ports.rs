@@ -70,11 +70,12 @@ pub(super) struct Addition {
     pub(super) frame_bytes_max: usize,
 }
 
-pub(super) fn opened(port: &PortPlan, mode: Mode) -> Result<Opened, String> {
+/// Opens the device of a port; it sends frames with this mark.
+pub(super) fn opened(port: &PortPlan, mode: Mode, mark: u32) -> Result<Opened, String> {
     let (is_tun, direction) = (port.is_tun, port.direction);
     let mut open: Opener = Box::new(move |interface| {
         if mode == Mode::Queue {
-            return Ok(Box::new(Lent::open(interface, direction)?));
+            return Ok(Box::new(Lent::open(interface, direction, mark)?));
         }
         if is_tun {
             let tun = Tun::open(interface).map_err(std::io::Error::other)?;
@@ -83,6 +84,7 @@ pub(super) fn opened(port: &PortPlan, mode: Mode) -> Result<Opened, String> {
         let options = Options {
             promiscuous: mode == Mode::Bridged,
             ownership: OwnershipWindow::NEVER,
+            mark,
             ..Options::default()
         };
         Ok(Box::new(AfPacket::open(interface, options)?))

@@ -22,6 +22,8 @@ pub(super) struct Wanted {
     pub(super) port: String,
     pub(super) interface: String,
     pub(super) auto: Arc<AutoRate>,
+    /// The mark of probes.
+    pub(super) mark: u32,
 }
 
 /// A thread that finds the rate of a port. It ends after this value is dropped.

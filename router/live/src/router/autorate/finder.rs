@@ -192,7 +192,7 @@ impl Finder {
         if wanted.auto.reflectors.is_empty() {
             return;
         }
-        match Prober::open(&wanted.interface, &wanted.auto.reflectors) {
+        match Prober::open(&wanted.interface, &wanted.auto.reflectors, wanted.mark) {
             Ok(prober) => self.prober = Some(prober),
             Err(error) => found.note(&wanted.port, Err(error)),
         }

@@ -58,6 +58,7 @@ fn wanted(ActiveState { plan, taken, .. }: &ActiveState) -> BTreeMap<String, Wan
             port: port.name.clone(),
             interface: interface.clone(),
             auto: port.auto.clone()?,
+            mark: plan.router.mark.value,
         };
         Some((port.name.clone(), wanted))
     };
