@@ -71,6 +71,7 @@ fn ci() -> bool {
 /// theirs. What they measure may depend on how busy the machine is; no other test does.
 const LONG: &[&str] = &[
     "many_ports_come_and_go_at_once_while_others_forward",
+    "guards_hold_under_a_flood_of_packets",
     "a_stranger_has_a_protected_uplink_in_minutes",
     "a_router_under_fire_is_as_before",
     "lru_fq_keeps_tcp_and_the_web_alive_under_a_flood",

@@ -1,6 +1,7 @@
 //! `weir router` in mode "queue", next to a kernel that translates and filters.
 
 mod echoes;
+mod flood;
 mod guards;
 mod others;
 

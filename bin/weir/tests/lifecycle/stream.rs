@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use weir_benches::testbed::{DISCARD, SOURCE, Testbed};
 use weir_live::device::Device;
-use weir_live::device::af_packet::AfPacket;
+use weir_live::device::af_packet::{AfPacket, Options};
 
 use super::common::Hosts;
 
@@ -22,6 +22,11 @@ interface = \"r1\"
 rate = \"50 Mbit\"
 discipline = { kind = \"fifo\", limit = \"1000 packets\" }
 ";
+
+/// Groups of a flood per second.
+const WAKEUPS: u32 = 4000;
+/// Slots of the ring that counts, for each packet of a group.
+const SLOTS: usize = 4096;
 
 /// Numbered datagrams from the source to an unused address in the sink's network, counted on the sink's link by a
 /// ring that holds a second of them.
@@ -59,12 +64,27 @@ impl Stream {
         Self::of(bed, per_second, bytes, u32::MAX)
     }
 
+    /// Sends more packets per second than a sender can sleep, in groups.
+    pub(crate) fn flood(bed: &Testbed, per_second: u32, bytes: usize) -> Self {
+        Self::start(bed, (per_second, per_second / WAKEUPS), bytes, u32::MAX)
+    }
+
     /// Sends at most this number of packets.
     pub(crate) fn of(bed: &Testbed, per_second: u32, bytes: usize, most: u32) -> Self {
+        Self::start(bed, (per_second, 1), bytes, most)
+    }
+
+    fn start(bed: &Testbed, (per_second, group): (u32, u32), bytes: usize, most: u32) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let socket = bed.source.enter(|| UdpSocket::bind((SOURCE, 0)).unwrap());
         let socket = socket.unwrap();
-        let ring = Testbed::open(&bed.sink, "b0").unwrap();
+        let options = Options {
+            slots: SLOTS * group as usize,
+            outgoing: false,
+            ..Options::default()
+        };
+        let ring = bed.sink.enter(|| AfPacket::open("b0", options).unwrap());
+        let ring = ring.unwrap();
         let begin = Instant::now();
         let receiver = {
             let stop = Arc::clone(&stop);
@@ -72,8 +92,8 @@ impl Stream {
         };
         let sender = {
             let stop = Arc::clone(&stop);
-            let gap = Duration::from_secs(1) / per_second;
-            thread::spawn(move || send(&socket, begin, (gap, bytes, most), &stop))
+            let gap = Duration::from_secs(1) * group / per_second;
+            thread::spawn(move || send(&socket, begin, (gap, group, bytes, most), &stop))
         };
         thread::sleep(Duration::from_millis(100));
         Self {
@@ -116,12 +136,12 @@ pub(crate) fn count(sent: &[Duration], arrivals: &[Arrival]) -> Count {
     }
 }
 
-/// Sends packets with at least `gap` between them: a sender that waited for a processor does not catch up, because a
+/// Sends groups of packets with at least `gap` between them: a sender that waited for a processor does not catch up, because a
 /// burst could overflow a queue.
 fn send(
     socket: &UdpSocket,
     begin: Instant,
-    (gap, bytes, most): (Duration, usize, u32),
+    (gap, group, bytes, most): (Duration, u32, usize, u32),
     stop: &AtomicBool,
 ) -> Vec<Duration> {
     let mut payload = vec![0; bytes - 42];
@@ -130,11 +150,13 @@ fn send(
     while !stop.load(Ordering::Relaxed) && sent.len() < most as usize {
         thread::sleep(due.saturating_duration_since(Instant::now()));
         due = Instant::now().max(due) + gap;
-        payload[..4].copy_from_slice(&(sent.len() as u32).to_be_bytes());
-        let now = begin.elapsed();
-        payload[4..12].copy_from_slice(&(now.as_nanos() as u64).to_be_bytes());
-        socket.send_to(&payload, (DISCARD, 9)).unwrap();
-        sent.push(now);
+        for _ in 0..group {
+            payload[..4].copy_from_slice(&(sent.len() as u32).to_be_bytes());
+            let now = begin.elapsed();
+            payload[4..12].copy_from_slice(&(now.as_nanos() as u64).to_be_bytes());
+            socket.send_to(&payload, (DISCARD, 9)).unwrap();
+            sent.push(now);
+        }
     }
     sent
 }
