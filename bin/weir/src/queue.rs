@@ -9,7 +9,7 @@ use weir_config::quoted;
 use weir_lfb::queue::KIND_DEFAULT;
 
 use crate::output::{note, print, write_file};
-use crate::service::{configuration_of, folder_of, socket_of};
+use crate::service::{answers, configuration_of, folder_of, socket_of};
 use crate::{Failure, configuration, router};
 
 /// Arguments of `weir queue`.
@@ -41,6 +41,14 @@ pub fn run(arguments: &QueueArguments) -> Result<(), Failure> {
     configuration::plan("weir queue", &text).map_err(|faults| Failure::Usage(faults.join("\n")))?;
     if arguments.save {
         return save(arguments, &text);
+    }
+    let socket = socket_of(&arguments.interface);
+    if answers(&socket) {
+        let interface = &arguments.interface;
+        return Err(Failure::Run(format!(
+            "{interface} is queued already, by the router at {}: change it with `weir set`, or stop it",
+            socket.display()
+        )));
     }
     // The file lasts as long as the machine runs: a reload reads it again.
     let folder = folder_of(&arguments.interface);

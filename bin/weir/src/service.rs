@@ -96,7 +96,7 @@ fn routers(run: &Path) -> Vec<PathBuf> {
 
 /// Whether a router listens at a socket. A killed router leaves its socket behind; a socket that this user may not use
 /// counts, so that the error names it.
-fn answers(socket: &Path) -> bool {
+pub(crate) fn answers(socket: &Path) -> bool {
     let no_router = [ErrorKind::NotFound, ErrorKind::ConnectionRefused];
     UnixStream::connect(socket).map_or_else(|error| !no_router.contains(&error.kind()), |_| true)
 }

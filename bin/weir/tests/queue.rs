@@ -343,6 +343,11 @@ fn one_command_queues_an_interface_and_its_service_has_the_same_file() {
         bench.ping(PING) && rows[1]["port"] == "up" && rows[1]["sent"]["packets"] != 0
     });
 
+    let (code, said) = ask(&["queue", "r1"]);
+    assert!(
+        code == Some(1) && said.contains("r1 is queued already"),
+        "{said}"
+    );
     let save = |rates: &[&str]| ask(&[&["queue", "r1", "--save"], rates].concat());
     let (code, said) = save(&rates);
     assert!(
