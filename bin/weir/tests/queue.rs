@@ -8,9 +8,14 @@ mod others;
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use weir_benches::testbed::run;
+use weir_benches::testbed::{DISCARD, run};
+use weir_live::device::Device;
+use weir_live::device::tun::Tun;
 use weir_live::namespace::Namespace;
 
 use crate::common::{ANSWERED, Bench, PING, Router, eventually, weir};
@@ -52,6 +57,67 @@ fn bench() -> Option<Bench> {
     Some(bench)
 }
 
+/// A tunnel in place of the link to the sink: the interface `r1` of the box is a TUN device.
+struct Tunnel {
+    stop: Arc<AtomicBool>,
+    carrier: Option<JoinHandle<()>>,
+}
+
+/// Like [`bench`], with a tunnel. The sink passes packets to an unused address on to `b0`.
+fn tunnelled() -> Option<(Bench, Tunnel)> {
+    let bench = bench()?;
+    let (router, sink) = (&bench.bed.router, &bench.bed.sink);
+    run(sink, "ip", "link del b0").unwrap();
+    let ends = [(router, "r1"), (sink, "t1")].map(|(host, name)| {
+        let tun = host.enter(|| Tun::open(name)).unwrap();
+        run(host, "ip", &format!("link set {name} txqueuelen 10000")).unwrap();
+        tun.unwrap()
+    });
+    run(router, "ip", "address add 10.77.2.1/24 dev r1").unwrap();
+    for arguments in [
+        "address add 10.77.2.2/24 dev t1".to_owned(),
+        "link add b1 type veth peer name b0".to_owned(),
+        "link set b0 up".to_owned(),
+        "link set b1 up".to_owned(),
+        format!("route add {DISCARD} dev b1"),
+        format!("neighbour replace {DISCARD} lladdr 02:00:00:00:77:99 dev b1"),
+    ] {
+        run(sink, "ip", &arguments).unwrap();
+    }
+    let forward = || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1");
+    sink.enter(forward).unwrap().unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let carrier = thread::spawn(move || {
+        let [mut near, mut far] = ends;
+        while !stopped.load(Ordering::Relaxed) {
+            if carry(&mut near, &mut far) + carry(&mut far, &mut near) == 0 {
+                thread::sleep(Duration::from_micros(200));
+            }
+        }
+    });
+    let tunnel = Tunnel {
+        stop,
+        carrier: Some(carrier),
+    };
+    assert!(bench.ping(ANSWERED), "the kernel alone");
+    Some((bench, tunnel))
+}
+
+fn carry(from: &mut Tun, to: &mut Tun) -> usize {
+    let taken = from.receive(64, &mut |packet| {
+        assert_eq!(to.transmit(&[packet.bytes]).unwrap(), 1);
+    });
+    taken.unwrap()
+}
+
+impl Drop for Tunnel {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.carrier.take().map(JoinHandle::join);
+    }
+}
+
 /// Packets that a port has sent.
 fn sent(bench: &Bench, port: &str) -> u64 {
     let ports = bench.ports();
@@ -79,9 +145,19 @@ fn configuration(bench: &Bench) -> [String; 3] {
 
 #[test]
 fn both_directions_of_a_translating_box_pass_the_queues() {
-    let Some(mut bench) = bench() else {
-        return;
-    };
+    if let Some(bench) = bench() {
+        both_directions(bench);
+    }
+}
+
+#[test]
+fn both_directions_of_a_tun_device_pass_the_queues() {
+    if let Some((bench, _tunnel)) = tunnelled() {
+        both_directions(bench);
+    }
+}
+
+fn both_directions(mut bench: Bench) {
     let before = configuration(&bench);
     bench.start(CONFIG);
     await_queues(&bench);
@@ -125,9 +201,19 @@ fn frames_with_marks_of_others_pass_the_queues() {
 
 #[test]
 fn a_start_a_reload_and_a_stop_lose_and_double_nothing() {
-    let Some(mut bench) = bench() else {
-        return;
-    };
+    if let Some(bench) = bench() {
+        lose_and_double_nothing(bench);
+    }
+}
+
+#[test]
+fn a_start_a_reload_and_a_stop_at_a_tun_device_lose_and_double_nothing() {
+    if let Some((bench, _tunnel)) = tunnelled() {
+        lose_and_double_nothing(bench);
+    }
+}
+
+fn lose_and_double_nothing(mut bench: Bench) {
     let config = CONFIG.replace("20 Mbit", "90 Mbit");
     let stream = Stream::begin(&bench);
     bench.start(&config);
@@ -157,9 +243,19 @@ fn a_start_a_reload_and_a_stop_lose_and_double_nothing() {
 
 #[test]
 fn the_kernel_goes_on_alone_when_the_router_is_killed_or_stands_still() {
-    let Some(mut bench) = bench() else {
-        return;
-    };
+    if let Some(bench) = bench() {
+        goes_on_alone(bench);
+    }
+}
+
+#[test]
+fn the_kernel_goes_on_alone_at_a_tun_device() {
+    if let Some((bench, _tunnel)) = tunnelled() {
+        goes_on_alone(bench);
+    }
+}
+
+fn goes_on_alone(mut bench: Bench) {
     bench.start(CONFIG);
     await_queues(&bench);
     let router = bench.router.as_mut().unwrap();

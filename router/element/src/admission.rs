@@ -149,7 +149,7 @@ fn unfit(ports: &[&PortPlan], facts: &Facts, may_wait: bool) -> Vec<Fault> {
             ),
             Unfit::NotEthernet => format!(
                 "port `{name}`: interface `{interface}` does not carry Ethernet frames; only Ethernet interfaces can \
-                 be ports"
+                 be ports, and in mode \"queue\" also PPP, WireGuard and TUN interfaces"
             ),
             Unfit::Taken => format!(
                 "port `{name}` of kind \"tun\": interface `{interface}` already exists; choose another name, or \

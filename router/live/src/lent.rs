@@ -13,7 +13,7 @@ use weir_path::ip::tables::Mac;
 use weir_path::link::offload::Offload;
 
 use crate::device::af_packet::{AfPacket, Options, Through};
-use crate::device::{Counters, Device, OwnershipWindow, Received, interface};
+use crate::device::{Counters, Device, Layer, OwnershipWindow, Received, headerless, interface};
 use crate::kernel::helper::{Helper, Served};
 
 /// Length of an Ethernet header and two tags.
@@ -42,13 +42,19 @@ impl Lent {
         if !interface::is_up(name)? {
             return Err(io::Error::from_raw_os_error(libc::ENETDOWN));
         }
-        let (helpers, through) = match direction {
-            Direction::Out => {
-                let is_seen = true;
-                (HELPER, Some(Through { index, is_seen }))
+        let layer = interface::layer(name)?.ok_or(io::ErrorKind::Unsupported)?;
+        let (helpers, through) = match (direction, layer) {
+            (Direction::Out, _) => {
+                let through = Through {
+                    index,
+                    is_seen: true,
+                    layer,
+                };
+                (HELPER, Some(through))
             }
             // The kernel must take the frames for its own.
-            Direction::In => (interface::mac(name)?, None),
+            (Direction::In, Layer::Frames) => (interface::mac(name)?, None),
+            (Direction::In, Layer::Packets) => (headerless::DESTINATION, None),
         };
         let mtu = interface::mtu(name)?;
         let helper = Helper::of(Served {
@@ -56,6 +62,7 @@ impl Lent {
             mtu: mtu as u32,
             direction,
             mac: helpers,
+            layer,
         })?;
         let options = Options {
             frame_bytes_max: Some(mtu + LAYER_2_BYTES),
@@ -63,6 +70,7 @@ impl Lent {
             promiscuous: true,
             outgoing: false,
             ownership: OwnershipWindow::NEVER,
+            arriving: layer,
             through,
             mark,
             ..Options::default()

@@ -22,18 +22,19 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, SockFilter, Socket, Type};
 use weir_base::{Instant, Span};
 use weir_lfb::router::Mark;
 use weir_path::link::offload::Offload;
 
+use super::headerless;
 use super::interface::{device_gone, interface_index, interface_mtu};
 use super::long_frames::LongFrames;
 use super::merging;
 use super::ownership_window::{OwnershipWindow, Progress};
 use super::ring::{Ring, Slot};
 use super::vnet;
-use super::{Counters, Device, Direction, Received};
+use super::{Counters, Device, Direction, Layer, Received};
 use crate::clock::{self, Stamps, UnixTime};
 use crate::sys;
 
@@ -67,6 +68,9 @@ pub struct Options {
     pub ownership: OwnershipWindow,
     /// Leave to the kernel what senders left to hardware, instead of refusing it.
     pub offloads: bool,
+    /// The layer of the frames that arrive. A packet gets an Ethernet header ([`headerless`]); the kernel's own frames
+    /// that are not IP are left out.
+    pub arriving: Layer,
     /// Where to send frames; by default out of the opened interface.
     pub through: Option<Through>,
     /// The mark (`SO_MARK`) of sent frames: rules at netfilter's egress hook recognise them by it.
@@ -81,6 +85,8 @@ pub struct Through {
     /// Whether frames pass the queue of the interface and the traffic control at its egress, and packet sockets there see
     /// them.
     pub is_seen: bool,
+    /// The layer of the interface: at [`Layer::Packets`], frames leave without their Ethernet header.
+    pub layer: Layer,
 }
 
 impl Default for Options {
@@ -92,6 +98,7 @@ impl Default for Options {
             outgoing: true,
             ownership: OwnershipWindow::ALWAYS,
             offloads: false,
+            arriving: Layer::Frames,
             through: None,
             mark: Mark::DEFAULT.value,
         }
@@ -105,6 +112,7 @@ pub struct AfPacket {
     long: LongFrames,
     receiver: Socket,
     sender: Sender,
+    arriving: Layer,
     stamps: Stamps,
     ownership: Progress,
     counters: Counters,
@@ -149,19 +157,14 @@ impl AfPacket {
         let through = options.through.unwrap_or(Through {
             index,
             is_seen: false,
+            layer: Layer::Frames,
         });
-        let sender = open_sender(through, options.mark)?;
-        if options.offloads {
-            vnet::switch_on(&sender)?;
-        }
         Ok(Self {
             ring,
             long,
             receiver,
-            sender: Sender {
-                socket: sender,
-                has_headers: options.offloads,
-            },
+            sender: Sender::open(through, options.mark, options.offloads)?,
+            arriving: options.arriving,
             stamps: Stamps::default(),
             ownership: Progress::new(options.ownership, clock::now()),
             counters: Counters::default(),
@@ -256,9 +259,14 @@ impl Device for AfPacket {
             if !self.ownership.admits(stamped) {
                 taken += 1;
             } else if let Some(slot) = whole {
-                let frame = received(slot, self.stamps.instant(stamp.0, stamp.1));
-                taken += frame.cost();
-                take(frame);
+                let arrived = self.stamps.instant(stamp.0, stamp.1);
+                match received(slot, arrived, self.arriving) {
+                    Some(frame) => {
+                        taken += frame.cost();
+                        take(frame);
+                    }
+                    None => taken += 1,
+                }
             } else {
                 self.counters.missed += 1;
                 taken += 1;
@@ -326,8 +334,9 @@ impl Device for AfPacket {
 }
 
 /// Converts a slot to the form in which the trait lends it. A tag that is not 802.1Q goes back into the frame, because
-/// it is not one of our VLANs.
-fn received(slot: Slot<'_>, arrived: Instant) -> Received<'_> {
+/// it is not one of our VLANs. So do the bytes of a packet without an Ethernet header that the kernel took for a tag: a
+/// source address, for instance 129.0.0.1. `None` for a frame among packets.
+fn received(slot: Slot<'_>, arrived: Instant, arriving: Layer) -> Option<Received<'_>> {
     let Slot {
         header,
         address,
@@ -344,7 +353,7 @@ fn received(slot: Slot<'_>, arrived: Instant) -> Received<'_> {
         _ => header.tp_vlan_tpid,
     };
     if let Some(tag) = vlan
-        && kind != libc::ETH_P_8021Q as u16
+        && (kind != libc::ETH_P_8021Q as u16 || arriving == Layer::Packets)
         && start >= TAG_BYTES
         && bytes.len() >= start + MACS_BYTES
     {
@@ -359,7 +368,17 @@ fn received(slot: Slot<'_>, arrived: Instant) -> Received<'_> {
             checksum.start = checksum.start.saturating_add(TAG_BYTES as u16);
         }
     }
-    Received {
+    if arriving == Layer::Packets {
+        let header = headerless::header(&bytes[start..])?;
+        let end = start;
+        start = start.checked_sub(header.len())?;
+        bytes[start..end].copy_from_slice(&header);
+        len += header.len() as u32;
+        if let Some(checksum) = &mut offload.checksum {
+            checksum.start = checksum.start.saturating_add(header.len() as u16);
+        }
+    }
+    Some(Received {
         bytes: &bytes[start..],
         len,
         arrived,
@@ -371,7 +390,7 @@ fn received(slot: Slot<'_>, arrived: Instant) -> Received<'_> {
             _ => Direction::Other,
         },
         offload,
-    }
+    })
 }
 
 /// Two MAC addresses.
@@ -381,15 +400,59 @@ const TAG_BYTES: usize = 4;
 /// `PACKET_IGNORE_OUTGOING` of linux/if_packet.h.
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
-/// A socket for sending.
+/// A second socket for sending: it receives nothing, because its protocol is zero.
 #[derive(Debug)]
 struct Sender {
     socket: Socket,
     /// Whether the kernel expects a [`vnet::Header`] before each frame.
     has_headers: bool,
+    /// The addresses for IPv4 and IPv6, if frames leave without their Ethernet header.
+    addresses: Option<[SockAddr; 2]>,
 }
 
 impl Sender {
+    fn open(through: Through, mark: u32, has_headers: bool) -> io::Result<Self> {
+        let Through {
+            index,
+            is_seen,
+            layer,
+        } = through;
+        let (kind, addresses) = match layer {
+            Layer::Frames => (Type::RAW, None),
+            Layer::Packets => {
+                let address = |protocol: libc::c_int| link_address(index, protocol as u16);
+                let addresses = [address(libc::ETH_P_IP)?, address(libc::ETH_P_IPV6)?];
+                (Type::DGRAM, Some(addresses))
+            }
+        };
+        let socket = Socket::new(Domain::PACKET, kind, Some(Protocol::from(0)))?;
+        let bypasses = libc::c_int::from(!is_seen);
+        sys::set_option(
+            &socket,
+            libc::SOL_PACKET,
+            libc::PACKET_QDISC_BYPASS,
+            &bypasses,
+        )?;
+        let bytes = SEND_BUFFER_BYTES as libc::c_int;
+        if sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes).is_err() {
+            // Not privileged: accept the size that the system grants.
+            socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+        }
+        if let Err(error) = socket.set_mark(mark) {
+            // Not privileged: then no rule that checks the mark can exist either.
+            tracing::debug!(%error, "cannot mark sent frames");
+        }
+        if has_headers {
+            vnet::switch_on(&socket)?;
+        }
+        socket.bind(&link_address(index, 0)?)?;
+        Ok(Self {
+            socket,
+            has_headers,
+            addresses,
+        })
+    }
+
     /// Sends up to [`BATCH`] frames with one system call; an error refers to the first frame.
     fn send(&self, frames: &[&[u8]], offloads: &[Offload]) -> io::Result<usize> {
         let mut headers = [const { MaybeUninit::<vnet::Header>::uninit() }; BATCH];
@@ -397,22 +460,30 @@ impl Sender {
         let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
         let count = frames.len().min(BATCH);
         for (n, frame) in frames[..count].iter().enumerate() {
-            let offload = offloads.get(n).copied().unwrap_or_default();
-            let header = headers[n].write(vnet::header(frame, &offload));
+            // SAFETY: all zeros is a message header without address, data and control data.
+            let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
+            let (mut bytes, mut offload) = (*frame, offloads.get(n).copied().unwrap_or_default());
+            if let Some([v4, v6]) = &self.addresses {
+                bytes = headerless::packet(frame).unwrap_or_default(); // the kernel refuses an empty one
+                offload = offload.moved((frame.len() - bytes.len()) as i32);
+                let is_v4 = bytes.first().is_some_and(|first| first >> 4 == 4);
+                let address = if is_v4 { v4 } else { v6 };
+                message.msg_hdr.msg_name = address.as_ptr().cast_mut().cast();
+                message.msg_hdr.msg_namelen = address.len();
+            }
+            let header = headers[n].write(vnet::header(bytes, &offload));
             let header = &header[..if self.has_headers { header.len() } else { 0 }];
-            let vector = vectors[n].write([header, frame].map(|bytes| libc::iovec {
+            let vector = vectors[n].write([header, bytes].map(|bytes| libc::iovec {
                 iov_base: bytes.as_ptr().cast_mut().cast(),
                 iov_len: bytes.len(),
             }));
-            // SAFETY: all zeros is a message header without address, data and control data.
-            let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
             message.msg_hdr.msg_iov = vector.as_mut_ptr();
             message.msg_hdr.msg_iovlen = vector.len() as _;
             messages[n].write(message);
         }
         // SAFETY: the first `count` messages were written above; each points to vectors that live until the end of this
-        // function, and each vector to a header that lives as long, or to a frame that is borrowed as long. The kernel
-        // reads them and writes only into the messages.
+        // function, and each vector to a header that lives as long, or to a frame that is borrowed as long, like the
+        // addresses. The kernel reads them and writes only into the messages.
         let sent = unsafe {
             libc::sendmmsg(
                 self.socket.as_raw_fd(),
@@ -425,30 +496,7 @@ impl Sender {
     }
 }
 
-/// A second socket for sending: it receives nothing, because its protocol is zero.
-fn open_sender(Through { index, is_seen }: Through, mark: u32) -> io::Result<Socket> {
-    let sender = Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(0)))?;
-    let bypasses = libc::c_int::from(!is_seen);
-    sys::set_option(
-        &sender,
-        libc::SOL_PACKET,
-        libc::PACKET_QDISC_BYPASS,
-        &bypasses,
-    )?;
-    let bytes = SEND_BUFFER_BYTES as libc::c_int;
-    if sys::set_option(&sender, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes).is_err() {
-        // Not privileged: accept the size that the system grants.
-        sender.set_send_buffer_size(SEND_BUFFER_BYTES)?;
-    }
-    if let Err(error) = sender.set_mark(mark) {
-        // Not privileged: then no rule that checks the mark can exist either.
-        tracing::debug!(%error, "cannot mark sent frames");
-    }
-    sender.bind(&link_address(index, 0)?)?;
-    Ok(sender)
-}
-
-pub(crate) fn link_address(index: u32, protocol: u16) -> io::Result<socket2::SockAddr> {
+pub(crate) fn link_address(index: u32, protocol: u16) -> io::Result<SockAddr> {
     // SAFETY: `sockaddr_ll` is a structure of integers, for which all zeros is a value.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as libc::c_ushort;
@@ -511,7 +559,8 @@ mod tests {
     #[test]
     fn a_tag_of_802_1q_stays_out_of_band() {
         let mut bytes = [7; 14 + 60];
-        let got = received(slot(&mut bytes, TAGGED, (0x8100, 42), 0), Instant::ZERO);
+        let slot = slot(&mut bytes, TAGGED, (0x8100, 42), 0);
+        let got = received(slot, Instant::ZERO, Layer::Frames).unwrap();
         assert_eq!(got.vlan, Some(42));
         assert_eq!((got.bytes.len(), got.len), (60, 60));
         assert_eq!(got.direction, Direction::Host);
@@ -524,7 +573,8 @@ mod tests {
         for (n, byte) in bytes[14..].iter_mut().enumerate() {
             *byte = n as u8;
         }
-        let got = received(slot(&mut bytes, TAGGED, (0x88a8, 0x1234), 3), Instant::ZERO);
+        let slot = slot(&mut bytes, TAGGED, (0x88a8, 0x1234), 3);
+        let got = received(slot, Instant::ZERO, Layer::Frames).unwrap();
         assert_eq!(got.vlan, None);
         assert_eq!((got.bytes.len(), got.len), (64, 64));
         assert_eq!(
@@ -534,6 +584,27 @@ mod tests {
             ]
         );
         assert_eq!(got.direction, Direction::Other);
+    }
+
+    #[test]
+    fn a_packet_without_an_ethernet_header_gets_one() {
+        let mut bytes = [0; 24 + 60];
+        let packet = &mut bytes[24..];
+        packet[0] = 0x45;
+        packet[12..16].copy_from_slice(&[1, 2, 3, 4]);
+        // The kernel has taken a source address of 129.0.7.9 for a tag.
+        let mut slot = slot(&mut bytes, TAGGED, (0x8100, 0x0709), 0);
+        slot.start = 24;
+        slot.header.tp_len = 60;
+        let got = received(slot, Instant::ZERO, Layer::Packets).unwrap();
+        assert_eq!((got.bytes.len(), got.len, got.vlan), (78, 78, None));
+        assert_eq!(got.bytes[..6], headerless::DESTINATION);
+        assert_eq!(got.bytes[12..15], [8, 0, 0x45]);
+        assert_eq!(got.bytes[26..34], [129, 0, 7, 9, 1, 2, 3, 4]);
+        // A frame of the kernel itself.
+        let mut bytes = [0x33; 14 + 60];
+        let slot = self::slot(&mut bytes, 0, (0, 0), 2);
+        assert!(received(slot, Instant::ZERO, Layer::Packets).is_none());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use socket2::{Domain, Socket, Type};
 
 use weir_path::ip::tables::Mac;
 
+use super::Layer;
 use crate::sys;
 
 /// Whether the interface called `name` is administratively up.
@@ -58,13 +59,13 @@ pub fn mac(name: &str) -> io::Result<Mac> {
     Ok(mac)
 }
 
-/// Whether the interface called `name` carries Ethernet frames (a tunnel or PPP does not).
-pub fn is_ethernet(name: &str) -> io::Result<bool> {
+/// The layer of the interface called `name`; `None` if weir cannot use it.
+pub fn layer(name: &str) -> io::Result<Option<Layer>> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
     let request = ask_interface(&socket, name, libc::SIOCGIFHWADDR as libc::Ioctl)?;
     // SAFETY: the kernel has written a hardware address into the union.
     let family = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
-    Ok(family == libc::ARPHRD_ETHER)
+    Ok(Layer::of(family))
 }
 
 pub(super) fn interface_mtu(socket: &Socket, name: &str) -> io::Result<usize> {

@@ -15,8 +15,8 @@ use super::ring::Slot;
 use super::vnet::{HEADER_LEN, Header, switch_on};
 use crate::sys;
 
-/// Spare bytes before a long frame, for a VLAN tag that is put back into it.
-const SPARE_BYTES: usize = 16;
+/// Spare bytes before a long frame, for a VLAN tag that is put back into it and for an Ethernet header.
+const SPARE_BYTES: usize = 32;
 /// The longest IP packet, with an Ethernet header and two tags.
 const LONG_FRAME_BYTES_MAX: usize = 65_535 + 14 + 8;
 /// Bytes that may wait in the receive queue, including the kernel's own overhead; the kernel doubles the value. About

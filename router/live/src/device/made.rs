@@ -10,6 +10,8 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use weir_path::ip::tables::Mac;
 
+use super::Layer;
+
 /// Longest name of an interface, in bytes.
 pub const NAME_LEN_MAX: usize = libc::IFNAMSIZ - 1;
 
@@ -30,15 +32,6 @@ pub enum MakeError {
     /// The kernel refused a step.
     #[error("cannot {1} of the interface `{0}`: {2}")]
     Refused(String, &'static str, io::Error),
-}
-
-/// The layer at which packets are exchanged with the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Layer {
-    /// Ethernet frames.
-    Frames,
-    /// IP packets.
-    Packets,
 }
 
 /// Makes an interface in the network namespace of the calling thread. Reads and writes of its file do not block.

@@ -8,6 +8,7 @@
 //! whose link is this process; [`tun`] is a port whose link is the kernel. An [`injector`] only sends.
 
 pub mod af_packet;
+pub(crate) mod headerless;
 pub mod injector;
 pub mod interface;
 mod long_frames;
@@ -63,6 +64,27 @@ pub enum Direction {
     /// No receiver here: the kernel itself sent the frame through this interface. It must not be forwarded, but it
     /// counts against the port's rate.
     Outgoing,
+}
+
+/// The layer at which an interface exchanges packets with the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layer {
+    /// Ethernet frames.
+    #[default]
+    Frames,
+    /// IP packets without an Ethernet header.
+    Packets,
+}
+
+impl Layer {
+    /// The layer of an interface by its hardware type (`ARPHRD_ETHER` and so on); `None` for types that weir cannot use.
+    pub(crate) const fn of(hardware: u16) -> Option<Self> {
+        match hardware {
+            libc::ARPHRD_ETHER => Some(Self::Frames),
+            libc::ARPHRD_NONE | libc::ARPHRD_PPP => Some(Self::Packets),
+            _ => None,
+        }
+    }
 }
 
 /// Length of an ordinary frame. A longer frame counts as several, both in a burst and in a port's share of an

@@ -18,7 +18,8 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use weir_path::ip::tables::Mac;
 
-use super::made::{self, Layer, MakeError};
+use super::Layer;
+use super::made::{self, MakeError};
 
 /// A TAP device, open as long as this value lives.
 #[derive(Debug)]

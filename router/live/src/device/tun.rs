@@ -6,9 +6,8 @@
 //!  process <-- kernel <-------------------------------------write--- (header taken off) <------------ plane
 //! ```
 //!
-//! The kernel passes IP packets. The plane handles frames, so each packet gets an Ethernet header with fixed addresses,
-//! which nobody else sees except a capture. The kernel completes checksums and segments before it passes a packet to a
-//! TUN, so packets are as on a wire.
+//! The kernel passes IP packets, and each gets an Ethernet header for the plane ([`headerless`]). The kernel completes
+//! checksums and segments before it passes a packet to a TUN, so packets are as on a wire.
 //!
 //! Packets that the kernel sends wait in the device's queue, which is bounded; the kernel drops and counts the excess
 //! there (`ip -s link`). A packet for the kernel is either taken at once, or counted as refused: while the interface is
@@ -22,16 +21,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use weir_path::link::offload::Offload;
 
-use super::made::{self, Layer, MakeError};
-use super::{Counters, Device, Direction, Received};
+use super::headerless::{self, HEADER_LEN};
+use super::made::{self, MakeError};
+use super::{Counters, Device, Direction, Layer, Received};
 use crate::clock;
 
 /// The longest packet that a new device carries, in bytes. An operator may change it (`ip link set NAME mtu N`).
 const MTU: u32 = 1500;
-/// Length of an Ethernet header.
-const HEADER_LEN: usize = 14;
-/// The destination and the source of every frame that the plane gets: the router and the machine.
-const ADDRESSES: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
 /// Longest frame: an Ethernet header, and the longest packet of an interface.
 const FRAME_BYTES_MAX: usize = HEADER_LEN + 65_535;
 
@@ -50,11 +46,9 @@ impl Tun {
         let file = made::make(name, Layer::Packets)?;
         made::set_mtu(name, MTU)?;
         made::switch_on(name)?;
-        let mut frame = vec![0; FRAME_BYTES_MAX].into_boxed_slice();
-        frame[..ADDRESSES.len()].copy_from_slice(&ADDRESSES);
         Ok(Self {
             file,
-            frame,
+            frame: vec![0; FRAME_BYTES_MAX].into_boxed_slice(),
             counters: Counters::default(),
         })
     }
@@ -74,12 +68,12 @@ impl Device for Tun {
                 Err(error) => return Err(error),
             };
             let frame = &mut self.frame[..HEADER_LEN + len];
-            let Some(ethertype) = ethertype(&frame[HEADER_LEN..]) else {
+            let Some(header) = headerless::header(&frame[HEADER_LEN..]) else {
                 self.counters.missed += 1;
                 taken += 1;
                 continue;
             };
-            frame[ADDRESSES.len()..HEADER_LEN].copy_from_slice(&ethertype);
+            frame[..HEADER_LEN].copy_from_slice(&header);
             let received = Received {
                 len: frame.len() as u32,
                 bytes: frame,
@@ -96,7 +90,7 @@ impl Device for Tun {
 
     fn transmit(&mut self, frames: &[&[u8]]) -> io::Result<usize> {
         for (sent, frame) in frames.iter().enumerate() {
-            let Some(packet) = ip(frame) else {
+            let Some(packet) = headerless::packet(frame) else {
                 self.counters.refused += 1;
                 continue;
             };
@@ -116,46 +110,5 @@ impl Device for Tun {
 
     fn counters(&mut self) -> Counters {
         self.counters
-    }
-}
-
-/// The Ethernet type of a packet, by its IP version; `None` if the packet is not IP.
-fn ethertype(packet: &[u8]) -> Option<[u8; 2]> {
-    match packet.first()? >> 4 {
-        4 => Some(IPV4),
-        6 => Some(IPV6),
-        _ => None,
-    }
-}
-
-/// The IP packet of a frame; `None` if the Ethernet type is not IP, or does not match the version of the packet.
-fn ip(frame: &[u8]) -> Option<&[u8]> {
-    let (header, packet) = frame.split_at_checked(HEADER_LEN)?;
-    let named = &header[ADDRESSES.len()..];
-    (ethertype(packet)? == named).then_some(packet)
-}
-
-/// Ethernet types.
-const IPV4: [u8; 2] = (libc::ETH_P_IP as u16).to_be_bytes();
-const IPV6: [u8; 2] = (libc::ETH_P_IPV6 as u16).to_be_bytes();
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_ip_leaves_and_without_its_header() {
-        let frame = |kind: [u8; 2], packet: &[u8]| [&ADDRESSES[..], &kind, packet].concat();
-        assert_eq!(ip(&frame(IPV4, &[0x45, 7])), Some(&[0x45, 7][..]));
-        assert_eq!(ip(&frame(IPV6, &[0x60])), Some(&[0x60][..]));
-        for refused in [
-            frame(IPV6, &[0x45]),
-            frame(IPV4, &[0x60]),
-            frame([8, 6], &[0x45]),
-            frame(IPV4, &[]),
-            ADDRESSES.to_vec(),
-        ] {
-            assert_eq!(ip(&refused), None, "{refused:?}");
-        }
     }
 }

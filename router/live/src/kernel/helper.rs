@@ -10,6 +10,9 @@
 //! on as received at another interface; nf_tables cannot. For `in`, the near end has the MAC
 //! address of the interface, because the kernel takes frames of others for frames to another host.
 //!
+//! Packets of an interface without Ethernet headers pass a pair as they are: a frame begins with the IP header. Received
+//! packets go back with a header, which the kernel takes off at the near end.
+//!
 //! The kernel sends frames of its own into its devices (IPv6's multicast listeners). At the near end they have the address
 //! of that end, and [`Lent`](crate::lent::Lent) forgets them; at the far end a rule drops unmarked frames.
 //!
@@ -34,6 +37,7 @@ use super::lacking::lacking;
 use super::links::{self, IFINFOMSG_BYTES, Link, Links};
 use super::netlink::{NetlinkSocket, Request};
 use super::traffic_control::{INGRESS, filters, new_clsact, redirection};
+use crate::device::Layer;
 use crate::mutex::lock;
 
 /// Longest packet of a pair, which carries superframes.
@@ -53,6 +57,8 @@ pub(crate) struct Served {
     pub(crate) direction: Direction,
     /// The address of the near end: for received frames, that of the interface.
     pub(crate) mac: Mac,
+    /// Whether the interface has Ethernet headers.
+    pub(crate) layer: Layer,
 }
 
 /// An end of a pair.
@@ -65,7 +71,7 @@ pub(super) struct End {
 /// A pair of devices; dropping it removes both.
 #[derive(Debug)]
 pub(crate) struct Helper {
-    served: Served,
+    pub(super) served: Served,
     /// The end into which the kernel lends frames.
     pub(super) near: End,
     /// The end at which weir reads the frames, and through which it returns received ones.
@@ -164,6 +170,7 @@ impl Helper {
             mtu,
             direction,
             mac,
+            layer,
         } = self.served;
         let Some(interface) = links.get(&index) else {
             return Some("the interface was removed".to_owned());
@@ -175,7 +182,7 @@ impl Helper {
         if interface.mtu != mtu {
             return Some(format!("the MTU of {name} has changed"));
         }
-        if direction == Direction::In && interface.mac != mac {
+        if (direction, layer) == (Direction::In, Layer::Frames) && interface.mac != mac {
             return Some(format!("the address of {name} has changed"));
         }
         for end in [&self.near, &self.far] {

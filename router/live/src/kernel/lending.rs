@@ -6,6 +6,7 @@
 //!     ether daddr 01:80:c2:00:00:00/44 accept # LLDP, EAPOL, LACP, PTP, STP: of this link alone
 //!     fwd to "weir-oINDEX"
 //! }
+//! # without Ethernet headers, in place of the last two: meta protocol { ip, ip6 } fwd to "weir-oINDEX"
 //! chain in-NAME { the same at the ingress hook, to "weir-iINDEX" }
 //! chain end-weir-oINDEXr { type filter hook ingress device "weir-oINDEXr"; policy drop; }
 //! chain back-weir-iINDEXr { type filter hook egress device "weir-iINDEXr"; policy drop; meta mark & MASK == MARK accept }
@@ -19,6 +20,7 @@ use weir_lfb::router::Mark;
 
 use super::helper::Helper;
 use super::nft::{Base, Chain, Compare, Hook, NF_NETDEV_EGRESS, NF_NETDEV_INGRESS, Rule};
+use crate::device::Layer;
 
 /// Priority before any other chain of the hook.
 const PRIORITY: i32 = -500;
@@ -65,10 +67,22 @@ pub(super) fn chains(side: &Side, index: u32, mark: Mark) -> Vec<Chain> {
         priority: PRIORITY,
         drops,
     };
-    let of_link = Rule::new()
-        .load(Base::Link, 0, LINK_LOCAL.len() as u32)
-        .mask(&LINK_LOCAL_MASK)
-        .is(Compare::Equal, &LINK_LOCAL);
+    let mut rules = vec![Rule::new().marked(mark).unmark(mark).accept()];
+    match helper.served.layer {
+        Layer::Packets => {
+            let ip = [libc::ETH_P_IP, libc::ETH_P_IPV6];
+            rules.extend(
+                ip.map(|ethertype| Rule::new().protocol(ethertype as u16).lend(near.index)),
+            );
+        }
+        Layer::Frames => {
+            let of_link = Rule::new()
+                .load(Base::Link, 0, LINK_LOCAL.len() as u32)
+                .mask(&LINK_LOCAL_MASK)
+                .is(Compare::Equal, &LINK_LOCAL);
+            rules.extend([of_link.accept(), Rule::new().lend(near.index)]);
+        }
+    }
     let end = far.name.as_str();
     vec![
         // The kernel itself takes nothing there, and sends nothing; packet sockets come before the hook.
@@ -85,11 +99,7 @@ pub(super) fn chains(side: &Side, index: u32, mark: Mark) -> Vec<Chain> {
         Chain {
             name: format!("{word}-{interface}"),
             hook: Some(hook(number, interface, index, false)),
-            rules: vec![
-                Rule::new().marked(mark).unmark(mark).accept(),
-                of_link.accept(),
-                Rule::new().lend(near.index),
-            ],
+            rules,
         },
     ]
 }

@@ -8,7 +8,7 @@ use weir_lfb::port::PortPlan;
 use weir_path::plane::Mode;
 
 use super::ports::frame_bytes_max;
-use crate::device::interface;
+use crate::device::{Layer, interface};
 use crate::kernel::bridge;
 use crate::kernel::state::{self, Scope};
 use crate::kernel::transit::Side;
@@ -56,12 +56,14 @@ pub(super) fn frames(plan: &Plan) -> Facts {
 
 fn unfit(plan: &Plan) -> BTreeMap<String, Unfit> {
     let of_port = |port: &PortPlan| {
-        let unfit = match (port.is_tun, interface::is_ethernet(&port.interface)) {
-            // A TUN of this name may belong to the router on whose behalf `weir check` runs; if not, creating it fails.
-            (false, Ok(true)) | (true, Err(_) | Ok(false)) => return None,
-            (false, Ok(false)) => Unfit::NotEthernet,
+        let unfit = match (port.is_tun, interface::layer(&port.interface)) {
+            (false, Ok(Some(Layer::Frames))) => return None,
+            (false, Ok(Some(Layer::Packets))) if plan.router.mode == Mode::Queue => return None,
+            (false, Ok(_)) => Unfit::NotEthernet,
             (false, Err(error)) => Unfit::Missing(error.to_string()),
-            (true, Ok(true)) => Unfit::Taken,
+            (true, Ok(Some(Layer::Frames))) => Unfit::Taken,
+            // A TUN of this name may belong to the router on whose behalf `weir check` runs; if not, creating it fails.
+            (true, _) => return None,
         };
         Some((port.interface.clone(), unfit))
     };
