@@ -19,6 +19,8 @@ use weir_path::plane::filter::Filter;
 use weir_path::plane::step::Arrival;
 use weir_path::plane::watch::{LEASE, Sightings, Want, Watched};
 use weir_path::plane::{Mode, Plane};
+use weir_wire::Protocol;
+use weir_wire::checksum::{self, Sum};
 
 const LAN_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const WAN_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
@@ -335,6 +337,59 @@ fn a_bridge_puts_the_tag_back_that_came_out_of_band() {
     assert_eq!(out[0][..12], frame[..12]);
     assert_eq!(out[0][12..16], [0x81, 0x00, 0x20, 0x64]);
     assert_eq!(out[0][16..], frame[12..]);
+}
+
+#[test]
+fn a_mark_and_a_checksum_reach_a_packet_behind_a_tag_out_of_band_and_pppoe() {
+    let mut plane = plane(Mode::Bridged, Tables::default(), Some(Rate::from_mbps(1)));
+    let ecn = weir_base::setting::Scalar::Flag(true);
+    let spec = Spec::check("codel", [("ecn", &ecn)]).unwrap();
+    let link = *plane.ports()[WAN].port.link();
+    plane.reconfigure_port(WAN, spec, link, Instant::ZERO);
+    let mut packet = udp([192, 0, 2, 1], 64, &[0; 1400])[14..].to_vec();
+    packet[1] = 0b10;
+    packet[10..12].fill(0);
+    let checksum = checksum::internet(&packet[..20]);
+    packet[10..12].copy_from_slice(&checksum.to_be_bytes());
+    let [high, low] = (packet.len() as u16 + 2).to_be_bytes();
+    let session = [0x88, 0x64, 0x11, 0, 0, 7, high, low, 0, 0x21];
+    let right = [&LAN_MAC[..], &HOST_MAC, &session, &packet].concat();
+    // The sender has left the transport checksum to hardware.
+    let mut frame = right.clone();
+    let (from, to) = ([10, 0, 1, 10].into(), [192, 0, 2, 1].into());
+    let pseudo = Sum::default().pseudo(from, to, Protocol::UDP, packet.len() - 20);
+    frame[48..50].copy_from_slice(&pseudo.fold().to_be_bytes());
+    let arrival = Arrival {
+        vlan: Some(0x2064),
+        offload: Offload {
+            checksum: Some(PartialChecksum {
+                start: 42,
+                offset: 6,
+            }),
+            segmentation: None,
+        },
+        ..arrival(&frame)
+    };
+    for _ in 0..40 {
+        plane.receive(LAN, &frame, arrival);
+    }
+    let steps = (0..500).map(|ms| Instant::ZERO + Span::from_millis(ms));
+    let sent: Vec<_> = steps
+        .flat_map(|now| leaving(&mut plane, WAN, now))
+        .collect();
+    let marked = sent.iter().filter(|frame| frame[27] == 0b11).count();
+    assert!(
+        (1..sent.len()).contains(&marked),
+        "{marked} of {}",
+        sent.len()
+    );
+    for mut frame in sent {
+        assert_eq!(frame[12..16], [0x81, 0x00, 0x20, 0x64]);
+        assert!(checksum::is_right(&frame[26..46]));
+        frame[27] = packet[1];
+        frame[36..38].copy_from_slice(&packet[10..12]);
+        assert_eq!(frame[16..], right[12..]);
+    }
 }
 
 #[test]
