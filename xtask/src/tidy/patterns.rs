@@ -21,7 +21,7 @@ const PATTERNS: &[Pattern] = &[
         remedy: "name the thing: dropped packets, any reader",
         regex: r"\b([Ww]ho(m?ever)|[Ww]hat (is|was|it|they|comes|goes|waits|passes))\b",
         except: None,
-        lines: 122,
+        lines: 121,
     },
     Pattern {
         name: "a bare `one` or `those`",
