@@ -6,7 +6,7 @@ use weir_live::device::{Device, Direction};
 use weir_live::namespace::Namespace;
 
 use super::{CONFIG, await_queues, bench};
-use crate::common::Bench;
+use crate::common::{ANSWERED, Bench, PING};
 use crate::gateway::rules;
 
 /// Counters of ICMP before and after the chains of weir, whose priority is -500.
@@ -21,15 +21,17 @@ table netdev seen {
 /// Requests, and answers, of a measurement.
 const PINGS: u64 = 20;
 
+/// Preferences of the filters at both sides: the kernel shows u32 filters of equal preference at either side.
+const SIDES: [(&str, u32); 2] = [("ingress", 7), ("egress", 8)];
+
 /// Adds filters that count ICMP by copying it to a device that nobody reads.
-fn count_in_tc(router: &Namespace) {
+fn count_in_tc(router: &Namespace, sides: &[(&str, u32)]) {
     let tc = |arguments: &str| run(router, "tc", arguments).unwrap();
     for arguments in ["link add m0 type veth peer name m1", "link set m0 up"] {
         run(router, "ip", arguments).unwrap();
     }
     tc("qdisc add dev r1 clsact");
-    // The kernel shows u32 filters of one preference at both sides.
-    for (side, preference) in [("ingress", 7), ("egress", 8)] {
+    for (side, preference) in sides {
         tc(&format!(
             "filter add dev r1 {side} protocol ip pref {preference} u32 match ip protocol 1 0xff \
              action mirred egress mirror dev m0"
@@ -44,6 +46,12 @@ fn number_before(text: &str, word: &str) -> u64 {
     at.map_or(0, |at| words[at - 1].parse().unwrap())
 }
 
+/// ICMP frames that a filter of traffic control has counted.
+fn in_tc(router: &Namespace, side: &str) -> u64 {
+    let text = run(router, "tc", &format!("-s filter show dev r1 {side}")).unwrap();
+    number_before(&text, "pkt")
+}
+
 /// ICMP frames that each observer has seen so far.
 fn seen(bench: &Bench) -> Vec<(&'static str, u64)> {
     let router = &bench.bed.router;
@@ -54,17 +62,13 @@ fn seen(bench: &Bench) -> Vec<(&'static str, u64)> {
             .replace(" bytes", " packets bytes");
         number_before(&text, "packets")
     };
-    let filter = |side: &str| {
-        let text = run(router, "tc", &format!("-s filter show dev r1 {side}")).unwrap();
-        number_before(&text, "pkt")
-    };
     vec![
         ("early ingress chain", chain("early_in")),
         ("late ingress chain", chain("late_in")),
         ("early egress chain", chain("early_out")),
         ("late egress chain", chain("late_out")),
-        ("tc ingress", filter("ingress")),
-        ("tc egress", filter("egress")),
+        ("tc ingress", in_tc(router, "ingress")),
+        ("tc egress", in_tc(router, "egress")),
     ]
 }
 
@@ -89,7 +93,7 @@ fn others_see_received_frames_twice_before_the_hook_and_once_after_it() {
         return;
     };
     rules(&bench, COUNTERS);
-    count_in_tc(&bench.bed.router);
+    count_in_tc(&bench.bed.router, &SIDES);
     bench.start(CONFIG);
     await_queues(&bench);
     let log = bench.log();
@@ -117,4 +121,20 @@ fn others_see_received_frames_twice_before_the_hook_and_once_after_it() {
     ];
     assert_eq!(counts, expected);
     assert_eq!(sniffed(&mut socket), [2 * PINGS, PINGS]);
+}
+
+#[test]
+fn a_routed_port_bypasses_traffic_control_at_the_egress() {
+    let Some(mut bench) = Bench::without_router() else {
+        return;
+    };
+    let router = &bench.bed.router;
+    count_in_tc(router, &SIDES[1..]);
+    assert!(run(router, "ping", ANSWERED).is_ok());
+    assert_eq!(in_tc(router, "egress"), 1, "the kernel's own request");
+    bench.start(crate::gateway::CONFIG);
+    bench.eventually("the router forwards", || bench.ping(PING));
+    let before = in_tc(&bench.bed.router, "egress");
+    assert!(bench.ping(&format!("-c {PINGS} -i 0.01 -W 10 10.77.2.2")));
+    assert_eq!(in_tc(&bench.bed.router, "egress"), before);
 }

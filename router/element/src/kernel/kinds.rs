@@ -131,7 +131,7 @@ pub static TC_INGRESS: Kind = Kind {
     decides: "qdiscs ingress and clsact, tcx programs, at the ingress of a port: drop, police, change",
     routed: Refuses("they act after the packet tap. `bypass_tc = true` permits it"),
     bridged: Refuses("they act after the packet tap. `bypass_tc = true` permits it"),
-    queue: Applies("twice, if the port has `direction = \"in\"`: see there"),
+    queue: Applies("twice, if the port has `direction = \"in\"`: a warning names them"),
     read: "rtnetlink every half second; tcx with bpf(2)",
     advice: Some(Advice {
         claim: "forwarded packets would bypass these traffic-control filters at the ingress of ports",
@@ -152,7 +152,7 @@ pub static TC_REDIRECT: Kind = Kind {
         "redirected frames re-enter after the rules that stop the kernel from forwarding them: weir and the kernel would both forward them. No key permits it",
     ),
     bridged: Refuses("as routed"),
-    queue: Applies("twice, if the port has `direction = \"in\"`: see there"),
+    queue: Applies("twice, if the port has `direction = \"in\"`: a warning names them"),
     read: "rtnetlink every half second",
     advice: Some(Advice {
         claim: "these traffic-control filters redirect packets at the ingress of ports, and the kernel would forward them a second time",
@@ -185,8 +185,8 @@ pub static TC_BY_MARK: Kind = Kind {
     part: CONTROL_PART,
     name: "tc egress filters by mark",
     decides: "classifiers `fw` and `u32` with `mark`: the class of a packet that leaves a port",
-    routed: Differs("weir's packets have none of the machine's marks"),
-    bridged: Differs("weir's packets have none of the machine's marks"),
+    routed: Differs("weir's frames bypass them"),
+    bridged: Differs("weir's frames bypass them"),
     queue: Warns("frames come from the queue without mark and priority"),
     read: "rtnetlink every half second",
     advice: Some(Advice {

@@ -136,8 +136,8 @@ pub(super) static OTHERS: [Kind; 30] = [
         "qdiscs and tc egress filters",
         "queue, pace, drop and redirect packets that leave a port",
         (
-            Applies("weir's frames pass them after its queue"),
-            Applies("weir's frames pass them after its queue"),
+            Differs("weir's frames bypass them: its queues take their place"),
+            Differs("weir's frames bypass them: its queues take their place"),
         ),
         NOT_READ,
     ),
