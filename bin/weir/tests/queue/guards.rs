@@ -187,6 +187,21 @@ fn the_queues_follow_an_interface_that_goes_and_comes_back() {
 }
 
 #[test]
+fn a_missing_carrier_is_logged_for_both_ports() {
+    let Some(mut bench) = bench() else {
+        return;
+    };
+    bench.start(CONFIG);
+    await_queues(&bench);
+    for (state, logged) in [("down", "carrier lost"), ("up", "carrier found")] {
+        run(&bench.bed.sink, "ip", &format!("link set b0 {state}")).unwrap();
+        bench.eventually(logged, || bench.log().matches(logged).count() == 2);
+    }
+    await_queues_again(&bench, "carrier");
+    assert!(!bench.log().contains("port lost"), "{}", bench.log());
+}
+
+#[test]
 fn frames_that_are_too_long_for_the_router_bypass_the_queue() {
     let Some(mut bench) = bench() else {
         return;
