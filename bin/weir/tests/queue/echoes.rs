@@ -105,15 +105,17 @@ impl Echoes {
         Outcome {
             lost: of(|times| times == 0),
             doubled: of(|times| times > 1),
-            sent: sent.len(),
+            sent,
         }
     }
 }
 
-/// When the datagrams were sent that were not answered once.
+/// The times at which datagrams were sent.
 #[derive(Debug)]
 pub(super) struct Outcome {
+    pub(super) sent: Vec<Duration>,
+    /// Datagrams without an answer.
     pub(super) lost: Vec<Duration>,
+    /// Datagrams with several answers.
     pub(super) doubled: Vec<Duration>,
-    pub(super) sent: usize,
 }
