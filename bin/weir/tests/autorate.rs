@@ -115,8 +115,14 @@ impl Bench {
         })
     }
 
+    /// The answer of the router, which may take long on a busy machine.
     fn get(&self, path: &str) -> Value {
-        client::get(&self.hosts.socket(EDGE), path).unwrap()
+        let mut answer = None;
+        common::eventually("the router answers", || {
+            answer = client::get(&self.hosts.socket(EDGE), path).ok();
+            answer.is_some()
+        });
+        answer.unwrap()
     }
 
     /// The port's row in the table of found rates.

@@ -1080,6 +1080,7 @@ fn a_lent_superframe_passes_whole_only_where_the_link_sends_it_in_a_millisecond(
         };
         let spec = Spec::check("fifo", []).unwrap();
         plane.add_port("up", "wan", Mode::Queue, spec, link, Instant::ZERO);
+        plane.set_offloads(0, true);
         let arrived = Arrival {
             offload,
             ..arrival(&frame)

@@ -104,6 +104,10 @@ impl Device for Lent {
         self.frames.transmit(frames)
     }
 
+    fn does_offloads(&self) -> bool {
+        self.frames.does_offloads()
+    }
+
     fn transmit_offloaded(&mut self, frames: &[&[u8]], offloads: &[Offload]) -> io::Result<usize> {
         self.frames.transmit_offloaded(frames, offloads)
     }

@@ -295,7 +295,9 @@ fn a_page_without_a_configured_token_has_a_new_one() {
         fs::metadata(&file).unwrap().permissions().mode() & 0o777,
         0o600
     );
-    assert!(ce.log().contains(&*file.to_string_lossy()), "{}", ce.log());
+    // The log is written by another thread.
+    let named = || ce.log().contains(&*file.to_string_lossy());
+    crate::common::eventually_or("the log names the file", || ce.log(), named);
     drop(ce);
     let _ce = stage.start_ce_as(&config);
     assert_ne!(fs::read_to_string(&file).unwrap(), first);

@@ -27,6 +27,7 @@ use crate::ip::source_check::{self, Ingress};
 use crate::ip::tables::{Action, BURST, Neighbour, NeighbourKey};
 use crate::ip::waiting::Held;
 use crate::link;
+use crate::link::offload::Offload;
 use crate::plane::step::Arrival;
 use crate::plane::watch::Place;
 use crate::plane::{Mode, Plane};
@@ -212,12 +213,17 @@ impl Plane {
             return self.discard(packet, Reason::TruncatedFrame);
         }
         let parsed = bridge::parse(&self.pool, packet);
-        if let Some(left) = self.offloads.get_mut(parsed.packet.slot.0 as usize)
-            && self.ports[ingress].mode == Mode::Queue
-        {
-            *left = arrival.offload;
-        } else if let Err(reason) = self.finish_checksum(&parsed, arrival) {
-            return self.discard(parsed.packet, reason);
+        let leaves_work = self.ports[ingress].offloads;
+        match self.offloads.get_mut(parsed.packet.slot.0 as usize) {
+            Some(left) if leaves_work => *left = arrival.offload,
+            left => {
+                if let Some(left) = left {
+                    *left = Offload::NONE;
+                }
+                if let Err(reason) = self.finish_checksum(&parsed, arrival) {
+                    return self.discard(parsed.packet, reason);
+                }
+            }
         }
         let Classified { packet, headers } = classify(&mut self.pool, parsed);
         if let (Some(direction), Some(translations)) =

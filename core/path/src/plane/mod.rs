@@ -88,6 +88,8 @@ pub struct PlanePort {
     pub(crate) label: Arc<str>,
     /// The side of a translation at which the port sees packets, if its flows have their addresses inside.
     pub(crate) translates: Option<Direction>,
+    /// Whether the device of the port does what senders left to hardware.
+    pub(crate) offloads: bool,
     /// Measurement of round trips, if enabled.
     pub(crate) round_trips: Option<Box<Measured>>,
     pub(crate) talkers: Talkers,
@@ -127,7 +129,7 @@ pub struct Plane {
     pub delivered: Option<Held>,
     /// Whether the packet that is being handled came out of the overlay's header; the overlay sets this.
     pub within_overlay: bool,
-    /// Work left to hardware for the packets of ports whose frames the kernel lends, by slot; empty without superframes.
+    /// Work left to hardware for the packets of ports whose devices do it, by slot; empty without superframes.
     pub(crate) offloads: Box<[Offload]>,
     /// The source of all random streams.
     pub streams: Streams,
@@ -203,6 +205,7 @@ impl Plane {
             watched: None,
             label: name.into(),
             translates: None,
+            offloads: false,
             round_trips: None,
             talkers: Talkers::new(streams.stream("talkers")),
             outbox: VecDeque::with_capacity(OUTBOX_MAX),
@@ -226,6 +229,12 @@ impl Plane {
             pool,
             ..self
         }
+    }
+
+    /// Sets whether the device of a port does what senders left to hardware: it cuts superframes and finishes checksums.
+    #[inline]
+    pub fn set_offloads(&mut self, number: usize, does: bool) {
+        self.ports[number].offloads = does;
     }
 
     /// Sets the connection tracking that knows the addresses inside.

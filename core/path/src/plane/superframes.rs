@@ -50,6 +50,7 @@ impl Plane {
         let slot = &self.ports[ingress];
         let bytes = superframe.bytes();
         slot.mode == Mode::Queue
+            && slot.offloads
             && self.pool.has_long()
             && superframe.is_cut_by_linux()
             && slot.port.carries_whole(bytes, superframe.count() as u8)

@@ -66,7 +66,7 @@ pub struct Options {
     pub outgoing: bool,
     /// The frames to deliver from the start.
     pub ownership: OwnershipWindow,
-    /// Leave to the kernel what senders left to hardware, instead of refusing it.
+    /// Leave to the kernel what senders left to hardware, if it can do that.
     pub offloads: bool,
     /// The layer of the frames that arrive. A packet gets an Ethernet header ([`headerless`]); the kernel's own frames
     /// that are not IP are left out.
@@ -280,6 +280,10 @@ impl Device for AfPacket {
         self.transmit_offloaded(frames, &[])
     }
 
+    fn does_offloads(&self) -> bool {
+        self.sender.has_headers
+    }
+
     fn transmit_offloaded(&mut self, frames: &[&[u8]], offloads: &[Offload]) -> io::Result<usize> {
         let mut taken = 0;
         while taken < frames.len() {
@@ -417,6 +421,8 @@ impl Sender {
             is_seen,
             layer,
         } = through;
+        // Without Ethernet headers, the kernel accepts no offloads.
+        let has_headers = has_headers && layer == Layer::Frames;
         let (kind, addresses) = match layer {
             Layer::Frames => (Type::RAW, None),
             Layer::Packets => {
@@ -462,10 +468,10 @@ impl Sender {
         for (n, frame) in frames[..count].iter().enumerate() {
             // SAFETY: all zeros is a message header without address, data and control data.
             let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
-            let (mut bytes, mut offload) = (*frame, offloads.get(n).copied().unwrap_or_default());
+            let offload = offloads.get(n).copied().unwrap_or_default();
+            let mut bytes = *frame;
             if let Some([v4, v6]) = &self.addresses {
                 bytes = headerless::packet(frame).unwrap_or_default(); // the kernel refuses an empty one
-                offload = offload.moved((frame.len() - bytes.len()) as i32);
                 let is_v4 = bytes.first().is_some_and(|first| first >> 4 == 4);
                 let address = if is_v4 { v4 } else { v6 };
                 message.msg_hdr.msg_name = address.as_ptr().cast_mut().cast();

@@ -118,6 +118,11 @@ pub trait Device: Send {
     /// counts as taken.
     fn transmit(&mut self, frames: &[&[u8]]) -> io::Result<usize>;
 
+    /// Whether [`Self::transmit_offloaded`] leaves work to the kernel.
+    fn does_offloads(&self) -> bool {
+        false
+    }
+
     /// Sends frames like [`Self::transmit`], and leaves to the kernel what their senders left to hardware.
     fn transmit_offloaded(&mut self, frames: &[&[u8]], _offloads: &[Offload]) -> io::Result<usize> {
         self.transmit(frames)
