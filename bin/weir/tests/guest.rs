@@ -1,9 +1,11 @@
-//! VLAN devices and VRFs with a running router, compared with the kernel alone. The test runs in a virtual machine with
+//! VLAN devices and VRFs with a running router, compared with the kernel alone. The tests run in a virtual machine with
 //! Debian's kernel, because the kernel of the test machine may have neither.
 //!
 //! ```text
 //! this program --(initramfs: itself, weir, ip, ..)--> qemu: init --> this program again: the test
 //! ```
+
+mod devices;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,29 +23,32 @@ use weir_model::Value;
 
 /// Environment variable that is set in the guest.
 const INSIDE: &str = "WEIR_TEST_GUEST";
-/// The test that does the work in the guest.
-const WORK: &str = "guest::in_the_guest";
 /// The guest is emulated, and the machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(240);
-/// Programs that the guest needs in addition to ours.
-const PROGRAMS: [&str; 3] = ["ip", "ethtool", "nft"];
+const PATIENCE: Duration = Duration::from_secs(480);
+/// Programs of this machine that the guest needs in addition to ours.
+const PROGRAMS: [&str; 6] = ["dash", "ip", "ethtool", "nft", "tc", "ping"];
 
 #[test]
 fn vlan_devices_beside_the_router_work_and_vrfs_are_refused() {
+    work_in_a_guest("guest::in_the_guest");
+}
+
+/// Boots a guest in which this program runs one test, which does the work.
+fn work_in_a_guest(work: &str) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guest");
     let kernel = folder.join("kernel");
     if !guest::made_by("guest-kernel", &kernel) || !guest::is_possible() {
         println!("skipped: no guest kernel, or no qemu-system-x86_64, here");
         return;
     }
-    let initramfs = folder.join("initramfs");
-    make_initramfs(&kernel.join("root"), &initramfs);
-    let text = guest::run(&kernel.join("vmlinuz"), &initramfs, (512, ""), PATIENCE);
+    let initramfs = folder.join(work);
+    make_initramfs(&kernel, work, &initramfs);
+    let text = guest::run(&kernel.join("vmlinuz"), &initramfs, (768, ""), PATIENCE);
     assert!(text.contains(DONE));
 }
 
 /// Packs this program, weir, and their dependencies into an initramfs.
-fn make_initramfs(root: &Path, initramfs: &Path) {
+fn make_initramfs(kernel: &Path, work: &str, initramfs: &Path) {
     let this = std::env::current_exe().unwrap();
     let weir = PathBuf::from(env!("CARGO_BIN_EXE_weir"));
     let found = PROGRAMS.map(|name| {
@@ -53,13 +58,19 @@ fn make_initramfs(root: &Path, initramfs: &Path) {
     });
     let staging = initramfs.with_extension("files");
     let _ = fs::remove_dir_all(&staging);
-    for folder in ["bin", "proc", "sys", "dev", "tmp"] {
+    for folder in ["bin", "proc", "sys", "dev", "tmp", "run"] {
         fs::create_dir_all(staging.join(folder)).unwrap();
     }
-    copy(root, &staging, "lib/modules");
-    for program in [this.clone(), weir.clone()].iter().chain(&found) {
-        with_libraries(program, &staging);
+    copy(&kernel.join("root"), &staging, "lib/modules");
+    let others = kernel.join("programs");
+    for folder in ["etc/ppp", "usr/bin", "usr/lib/pppd", "usr/sbin"] {
+        copy(&others, &staging, folder);
     }
+    for program in [this.clone(), weir.clone()].iter().chain(&found) {
+        with_libraries(program, program, &staging);
+    }
+    let pppd = Path::new("/usr/sbin/pppd");
+    with_libraries(&others.join("usr/sbin/pppd"), pppd, &staging);
     // Debug information would only fill the guest's memory.
     for program in [&this, &weir] {
         let copy = staging.join(program.strip_prefix("/").unwrap());
@@ -77,9 +88,10 @@ fn make_initramfs(root: &Path, initramfs: &Path) {
          /bin/busybox --install -s /bin 2>/dev/null\n\
          mkdir -p /sbin /etc; ln -s /bin/busybox /sbin/modprobe\n\
          mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev\n\
-         export PATH=/bin:/sbin TMPDIR=/tmp {INSIDE}=1 RUST_BACKTRACE=0\n\
-         cd /tmp; modprobe 8021q; modprobe af_packet; modprobe vrf\n\
-         {} --exact {WORK} --nocapture --test-threads=1\n\
+         mkdir /dev/pts; mount -t devpts none /dev/pts; mount -t tmpfs none /run\n\
+         export PATH=/bin:/sbin:/usr/bin:/usr/sbin TMPDIR=/tmp {INSIDE}=1 RUST_BACKTRACE=0\n\
+         cd /tmp; modprobe -a 8021q af_packet vrf ppp_generic\n\
+         {} --exact {work} --nocapture --test-threads=1\n\
          poweroff -f\n",
         this.display()
     );
@@ -103,15 +115,16 @@ fn copy(from: &Path, to: &Path, what: &str) {
     assert!(status.unwrap().success());
 }
 
-/// Copies a program and its shared libraries to the same paths as here.
-fn with_libraries(program: &Path, root: &Path) {
+/// Copies a program to a path, and its shared libraries to the same paths as here.
+fn with_libraries(program: &Path, to: &Path, root: &Path) {
     let libraries = Command::new("ldd").arg(program).output().unwrap();
     let libraries = String::from_utf8(libraries.stdout).unwrap();
     let paths = libraries
         .split_whitespace()
         .filter(|word| word.starts_with('/'));
-    for path in paths.map(Path::new).chain([program]) {
-        let copy = root.join(path.strip_prefix("/").unwrap());
+    let libraries = paths.map(|path| (Path::new(path), Path::new(path)));
+    for (path, to) in libraries.chain([(program, to)]) {
+        let copy = root.join(to.strip_prefix("/").unwrap());
         fs::create_dir_all(copy.parent().unwrap()).unwrap();
         fs::copy(path, copy).unwrap();
     }

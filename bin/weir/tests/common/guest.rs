@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// The last line of a guest in which all went well.
@@ -14,6 +15,8 @@ pub(crate) const DONE: &str = "GUEST: all is well";
 
 /// Makes a file or folder by a script of this repository; false if it cannot be made here.
 pub(crate) fn made_by(script: &str, target: &Path) -> bool {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _making = ONE_AT_A_TIME.lock();
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts");
     let status = Command::new(scripts.join(script)).arg(target).status();
     status.is_ok_and(|status| status.success())
