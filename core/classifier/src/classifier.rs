@@ -288,7 +288,6 @@ impl Entry {
 mod tests {
     use super::*;
     use crate::kind::Kind;
-    use crate::table::reversed;
 
     const QUERY: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x03www\x02ab\x02de\0\0\x01\0\x01";
 
@@ -322,7 +321,7 @@ mod tests {
             (classifier.flows(), ended(&mut classifier)),
             (20_000, vec![])
         );
-        classifier.observe(Instant::ZERO, &reversed(&key(0)), other); // the reply keeps it
+        classifier.observe(Instant::ZERO, &key(0).reversed(), other); // the reply keeps it
         classifier.observe(Instant::ZERO, &key(20_000), other);
         assert_eq!(classifier.flows(), 20_000);
         assert_eq!(ended(&mut classifier), [key(1)]);
@@ -362,7 +361,7 @@ mod tests {
         let verdict = classifier.observe(at(2), &key(1), Segment::Datagram(QUERY));
         let kinds = Kinds::NONE.with(Kind::Dns);
         assert_eq!(verdict, Verdict::Class { kinds, more: false });
-        classifier.observe(at(5), &reversed(&key(1)), Segment::Datagram(QUERY));
+        classifier.observe(at(5), &key(1).reversed(), Segment::Datagram(QUERY));
         classifier.observe(at(5), &key(2), Segment::Other);
         assert_eq!(classifier.verdict(&key(2)), Some(Verdict::GivenUp));
         classifier.finish();

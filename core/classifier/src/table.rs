@@ -43,24 +43,13 @@ impl Ends {
         if source <= destination {
             (Self(*key), false)
         } else {
-            (Self(reversed(key)), true)
+            (Self(key.reversed()), true)
         }
     }
 
     /// The key of a flow, reversed or not.
     pub(crate) fn key(&self, is_turned: bool) -> FlowKey {
-        if is_turned { reversed(&self.0) } else { self.0 }
-    }
-}
-
-/// The key of the other direction.
-pub(crate) fn reversed(key: &FlowKey) -> FlowKey {
-    FlowKey {
-        source: key.destination,
-        destination: key.source,
-        source_port: key.destination_port,
-        destination_port: key.source_port,
-        ..*key
+        if is_turned { self.0.reversed() } else { self.0 }
     }
 }
 
@@ -229,7 +218,7 @@ mod tests {
         for key in [key(1, 2), key(4, 3)] {
             let (ends, is_turned) = Ends::of(&key);
             assert_eq!(ends.key(is_turned), key);
-            assert_eq!(Ends::of(&reversed(&key)), (ends, !is_turned));
+            assert_eq!(Ends::of(&key.reversed()), (ends, !is_turned));
             table.insert(ends, key);
             assert_eq!(table.get(&ends), Some(&mut { key }));
         }

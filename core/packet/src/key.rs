@@ -128,6 +128,17 @@ impl FlowKey {
         key
     }
 
+    /// The key of the other direction.
+    pub fn reversed(&self) -> Self {
+        Self {
+            source: self.destination,
+            destination: self.source,
+            source_port: self.destination_port,
+            destination_port: self.source_port,
+            ..*self
+        }
+    }
+
     /// The part of this key that `kind` keeps; the rest becomes zero.
     pub fn project(&self, kind: KeyKind) -> Self {
         let blank = Self {

@@ -190,8 +190,7 @@ impl Pool {
         let start = usize::from(packet.start);
         let lacking = bytes.saturating_sub(start);
         let end = start + packet.len as usize + lacking;
-        let is_long = packet.slot.0 as usize >= self.ordinary;
-        let longest = if is_long {
+        let longest = if self.is_long(packet.slot) {
             LONG_BYTES_MAX
         } else {
             self.frame_bytes_max
@@ -223,10 +222,10 @@ impl Pool {
     /// Takes back the slots of packets that were discarded.
     pub fn reclaim(&mut self, slots: impl Iterator<Item = Slot>) {
         for slot in slots {
-            if (slot.0 as usize) < self.ordinary {
-                self.free.push(slot);
-            } else {
+            if self.is_long(slot) {
                 self.free_long.push(slot);
+            } else {
+                self.free.push(slot);
             }
         }
     }
@@ -244,6 +243,11 @@ impl Pool {
             start: packet.start.into(),
             len: packet.len,
         };
+    }
+
+    #[inline]
+    fn is_long(&self, slot: Slot) -> bool {
+        slot.0 as usize >= self.ordinary
     }
 
     /// The offset of a slot in the memory, in bytes.

@@ -13,7 +13,7 @@
 //!
 //! # Bounds
 //!
-//! Memory is fixed: [`SETS`] times [`WAYS`] answers of 40 bytes. A direction asks at most [`ASKS`] times in [`WINDOW`],
+//! Memory is fixed: [`SETS`] times [`WAYS`] answers of 40 bytes. The questions of a direction are limited ([`ASKS`]),
 //! so a flood of new tuples from outside costs a bounded share of the processor, and leaves the budget of flows from
 //! inside alone. Without an answer, a packet has the key of its own addresses, like the packets of the machine itself.
 
@@ -23,10 +23,11 @@ use weir_base::{Instant, Span};
 use weir_packet::key::{Family, Keys};
 use weir_packet::{Direction, FlowKey, Slot};
 use weir_wire::ipv6_extension::Chain;
-use weir_wire::{Protocol, ipv4, ipv6};
+use weir_wire::{Protocol, icmpv4, icmpv6, ipv4, ipv6};
 
 use crate::classify::ports_at;
 use crate::headers::{Fragment, Headers};
+use crate::ip::error_budget::{Bucket, Limit};
 
 /// Sets of answers; a tuple belongs to one set.
 const SETS: usize = 1 << 15;
@@ -36,10 +37,11 @@ const WAYS: usize = 4;
 const DATAGRAMS: usize = 256;
 /// Flows without an answer whose waiting packets are counted.
 const PENDING_MAX: usize = 4096;
-/// Questions in a window, for each direction.
-const ASKS: u32 = 100;
-/// Time for which a direction has [`ASKS`] questions.
-const WINDOW: Span = Span::from_millis(10);
+/// Questions of a direction.
+const ASKS: Limit = Limit {
+    rate: 10_000,
+    burst: 100,
+};
 /// After a pause of this length, the tuple of a flow may belong to another connection. The kernel keeps a tuple for 10 s or
 /// more after its last packet.
 const PAUSE_MAX: Span = Span::from_secs(5);
@@ -89,31 +91,11 @@ pub struct Translations {
     sets: Box<[[Remembered; WAYS]]>,
     datagrams: Box<[(u64, Inside)]>,
     /// By direction.
-    budgets: [Budget; 2],
+    budgets: [Bucket; 2],
     /// Waiting packets of each flow that had no answer, by the hash of the tuple.
     pending: HashMap<u64, u32>,
     /// For each slot of the pool the flow in `pending` that its packet counts for, or zero.
     counted: Box<[u64]>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Budget {
-    until: Instant,
-    left: u32,
-}
-
-impl Budget {
-    fn spend(&mut self, now: Instant) -> bool {
-        if now >= self.until {
-            *self = Self {
-                until: now + WINDOW,
-                left: ASKS,
-            };
-        }
-        let may = self.left > 0;
-        self.left -= u32::from(may);
-        may
-    }
 }
 
 impl Translations {
@@ -123,7 +105,7 @@ impl Translations {
             tracking,
             sets: vec![[Remembered::default(); WAYS]; SETS].into_boxed_slice(),
             datagrams: vec![Default::default(); DATAGRAMS].into_boxed_slice(),
-            budgets: [Budget::default(); 2],
+            budgets: [Bucket::default(); 2],
             pending: HashMap::new(),
             counted: vec![0; slots].into_boxed_slice(),
         }
@@ -213,9 +195,11 @@ impl Translations {
     fn ask(&mut self, hash: u64, tuple: &FlowKey, direction: Direction, now: Instant) -> Answer {
         let set = &mut self.sets[hash as usize % SETS];
         let same = set.iter().position(|known| known.hash == hash);
-        if !self.budgets[direction as usize].spend(now) {
+        let budget = &mut self.budgets[direction as usize];
+        if !budget.has_token(&ASKS, now) {
             return same.map_or(Answer::Unknown, |place| set[place].answer);
         }
+        budget.take(&ASKS, now);
         let answer = self.tracking.find(tuple);
         // An outdated answer goes first. A tuple without a connection never replaces an answer in use.
         let places = 0..WAYS;
@@ -271,19 +255,14 @@ fn from_outside(
     headers: &Headers,
 ) -> Option<FlowKey> {
     let (source_port, destination_port) = ports_at(frame, headers);
+    let own = FlowKey {
+        source_port,
+        destination_port,
+        ..key
+    };
     let tuple = match direction {
-        Direction::Inbound => FlowKey {
-            source_port,
-            destination_port,
-            ..key
-        },
-        Direction::Outbound => FlowKey {
-            source: key.destination,
-            destination: key.source,
-            source_port: destination_port,
-            destination_port: source_port,
-            ..key
-        },
+        Direction::Inbound => own,
+        Direction::Outbound => own.reversed(),
     };
     let protocol = Protocol::from(headers.protocol);
     if ![Protocol::ICMPV4, Protocol::ICMPV6].contains(&protocol) {
@@ -301,19 +280,14 @@ fn from_outside(
     })
 }
 
-const ECHO_REPLY: u8 = 0;
-const ECHO: u8 = 8;
-const ECHO_V6: u8 = 128;
-const ECHO_REPLY_V6: u8 = 129;
-
 /// Type and identifier of an ICMP echo or its reply.
 fn echo(frame: &[u8], headers: &Headers) -> Option<(u8, u16)> {
     let [kind, _, _, _, high, low, ..] = *headers.transport(frame) else {
         return None;
     };
     let is_echo = match Protocol::from(headers.protocol) {
-        Protocol::ICMPV4 => matches!(kind, ECHO | ECHO_REPLY),
-        Protocol::ICMPV6 => matches!(kind, ECHO_V6 | ECHO_REPLY_V6),
+        Protocol::ICMPV4 => matches!(kind, icmpv4::ECHO_REQUEST | icmpv4::ECHO_REPLY),
+        Protocol::ICMPV6 => matches!(kind, icmpv6::ECHO_REQUEST | icmpv6::ECHO_REPLY),
         _ => false,
     };
     is_echo.then(|| (kind, u16::from_be_bytes([high, low])))
@@ -321,10 +295,10 @@ fn echo(frame: &[u8], headers: &Headers) -> Option<(u8, u16)> {
 
 fn answer_to(kind: u8) -> u8 {
     match kind {
-        ECHO => ECHO_REPLY,
-        ECHO_REPLY => ECHO,
-        ECHO_V6 => ECHO_REPLY_V6,
-        _ => ECHO_V6,
+        icmpv4::ECHO_REQUEST => icmpv4::ECHO_REPLY,
+        icmpv4::ECHO_REPLY => icmpv4::ECHO_REQUEST,
+        icmpv6::ECHO_REQUEST => icmpv6::ECHO_REPLY,
+        _ => icmpv6::ECHO_REQUEST,
     }
 }
 
@@ -514,7 +488,7 @@ mod tests {
         for port in 1000..1300 {
             bench.shown(&udp(SERVER, OUTER, (53, port)), IN);
         }
-        assert_eq!(bench.questions(), ASKS);
+        assert_eq!(bench.questions(), ASKS.burst);
         bench.connect(answered(6000), 5000);
         let out = udp(OUTER, SERVER, (6000, 53));
         assert_eq!(
@@ -558,7 +532,7 @@ mod tests {
         let [server, outer] = [SERVER, OUTER].map(|address| Ipv4Addr::from(address).into());
         bench.connect(FlowKey::ip(server, outer, 1, 77, 0), 0);
         let inside = "10.0.0.7 > 198.51.100.1 icmp";
-        assert_eq!(bench.shown(&echo(ECHO), OUT), inside);
+        assert_eq!(bench.shown(&echo(icmpv4::ECHO_REQUEST), OUT), inside);
         let error = bench.shown(&echo(3), OUT);
         assert_eq!(error, "192.0.2.1 > 198.51.100.1 icmp");
         assert_eq!(bench.questions(), 1);

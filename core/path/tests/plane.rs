@@ -1055,22 +1055,7 @@ fn a_closing_port_sends_what_it_holds_and_takes_nothing_more() {
 
 #[test]
 fn a_lent_superframe_passes_whole_only_where_the_link_sends_it_in_a_millisecond() {
-    let mut frame = Vec::new();
-    PacketBuilder::ethernet2(HOST_MAC, LAN_MAC)
-        .ipv4([10, 0, 1, 10], [192, 0, 2, 1], 9)
-        .tcp(4000, 443, 1, 1000)
-        .write(&mut frame, &[7; 10 * 1448])
-        .unwrap();
-    let offload = Offload {
-        checksum: Some(PartialChecksum {
-            start: 34,
-            offset: 16,
-        }),
-        segmentation: Some(Segmentation {
-            kind: SegmentKind::TcpV4,
-            size: 1448,
-        }),
-    };
+    let (frame, arrival) = tcp_superframe([192, 0, 2, 1], &[7; 10 * 1448], 1448);
     let of = |mbps| {
         let mut plane = Plane::new(64, 1536, Streams::new(1)).with_superframes(2);
         let link = Link {
@@ -1081,13 +1066,9 @@ fn a_lent_superframe_passes_whole_only_where_the_link_sends_it_in_a_millisecond(
         let spec = Spec::check("fifo", []).unwrap();
         plane.add_port("up", "wan", Mode::Queue, spec, link, Instant::ZERO);
         plane.set_offloads(0, true);
-        let arrived = Arrival {
-            offload,
-            ..arrival(&frame)
-        };
         // The third finds no room, and is cut.
         for _ in 0..3 {
-            plane.receive(0, &frame, arrived);
+            plane.receive(0, &frame, arrival);
         }
         let mut sent = Vec::new();
         plane.step(Instant::from_nanos(1_000_000_000));
@@ -1107,7 +1088,7 @@ fn a_lent_superframe_passes_whole_only_where_the_link_sends_it_in_a_millisecond(
         assert_eq!(port.on_the_wire(), 30 * (1502 + 24));
         sent
     };
-    let whole = (54 + 14_480, offload);
+    let whole = (54 + 14_480, arrival.offload);
     let cut = (1502, Offload::NONE);
     assert_eq!(of(1000), [vec![whole; 2], vec![cut; 10]].concat());
     assert_eq!(of(50), [cut; 30]);

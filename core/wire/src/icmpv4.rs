@@ -136,9 +136,11 @@ pub enum Repr {
     },
 }
 
-const ECHO_REPLY: u8 = 0;
+/// Type of an echo reply.
+pub const ECHO_REPLY: u8 = 0;
 const UNREACHABLE: u8 = 3;
-const ECHO_REQUEST: u8 = 8;
+/// Type of an echo request.
+pub const ECHO_REQUEST: u8 = 8;
 const TIME_EXCEEDED: u8 = 11;
 const FRAGMENTATION_NEEDED: u8 = 4;
 

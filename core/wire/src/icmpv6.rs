@@ -144,8 +144,10 @@ pub enum Repr {
 const UNREACHABLE: u8 = 1;
 const PACKET_TOO_BIG: u8 = 2;
 const TIME_EXCEEDED: u8 = 3;
-const ECHO_REQUEST: u8 = 128;
-const ECHO_REPLY: u8 = 129;
+/// Type of an echo request.
+pub const ECHO_REQUEST: u8 = 128;
+/// Type of an echo reply.
+pub const ECHO_REPLY: u8 = 129;
 
 impl Repr {
     /// Reads a header. A known type with a set bit that must be zero becomes [`Self::Other`].

@@ -42,8 +42,6 @@ const IP_HEADER_BYTES_MAX: usize = 60;
 const RECEIVE_BUFFER_BYTES: usize = 65_536;
 /// Maximum answers of one reflector taken at once.
 const BURST_MAX: usize = 32;
-const ECHO_REPLY_V4: u32 = 0;
-const ECHO_REPLY_V6: u32 = 129;
 
 /// An answer to a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,9 +239,13 @@ fn own_answers(session: &Session, is_v6: bool) -> Vec<SockFilter> {
     } else {
         SockFilter::new(code(libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH), 0, 0, 0)
     };
-    let reply = if is_v6 { ECHO_REPLY_V6 } else { ECHO_REPLY_V4 };
+    let reply = if is_v6 {
+        icmpv6::ECHO_REPLY
+    } else {
+        icmpv4::ECHO_REPLY
+    };
     let fields = [
-        (libc::BPF_B, 0, reply),
+        (libc::BPF_B, 0, u32::from(reply)),
         (libc::BPF_H, 4, session.identifier.into()),
         (libc::BPF_W, 8, session.word),
     ];
@@ -313,10 +315,10 @@ mod tests {
     /// Sends a message to the machine itself, as the answer of a reflector.
     fn forge(mut message: [u8; PROBE_BYTES], to: IpAddr) {
         let (domain, protocol, kind) = match to {
-            IpAddr::V4(_) => (Domain::IPV4, Protocol::ICMPV4, ECHO_REPLY_V4),
-            IpAddr::V6(_) => (Domain::IPV6, Protocol::ICMPV6, ECHO_REPLY_V6),
+            IpAddr::V4(_) => (Domain::IPV4, Protocol::ICMPV4, icmpv4::ECHO_REPLY),
+            IpAddr::V6(_) => (Domain::IPV6, Protocol::ICMPV6, icmpv6::ECHO_REPLY),
         };
-        message[0] = kind as u8;
+        message[0] = kind;
         if to.is_ipv4() {
             icmpv4::View::new_unchecked(&mut message).fill_checksum();
         }

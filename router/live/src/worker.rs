@@ -206,6 +206,14 @@ impl Worker {
     pub fn bind(&mut self, device: Option<Box<dyn Device>>, open: Opener) {
         self.links.push(Link::new(self.bound, device, open));
         self.bound += 1;
+        self.learn_offloads(self.links.len() - 1);
+    }
+
+    /// Tells the plane whether the device of a port does offloads.
+    fn learn_offloads(&mut self, number: usize) {
+        let device = self.links[number].device.as_ref();
+        let does = device.is_some_and(|device| device.does_offloads());
+        self.plane.set_offloads(number, does);
     }
 
     /// Removes a port, and closes its device on another thread.
@@ -445,6 +453,7 @@ impl Worker {
         }
         let is_back = device.is_some();
         self.links[number].tried(open, device);
+        self.learn_offloads(number);
         if is_back {
             let slot = &self.plane.ports()[number];
             let (port, interface) = (slot.name.clone(), slot.interface.clone());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_benches::testbed::run;
 
-use super::{CONFIG, RULES, await_queues, bench, sent};
+use super::{CONFIG, RULES, await_queues, await_queues_again, bench, sent};
 use crate::common::{Bench, kill};
 use crate::gateway::rules;
 use crate::lifecycle::stream::{Stream, count};
@@ -63,11 +63,7 @@ fn a_flush_of_the_ruleset_and_a_removal_of_the_table_change_nothing() {
     let counts = flood(&bench, 4000, "flush", || take_rules_away(&bench));
     assert_eq!(counts, [0; 3]);
     rules(&bench, RULES);
-    let before = ["up", "down"].map(|port| sent(&bench, port));
-    bench.eventually("pings pass the queues", || {
-        let now = ["up", "down"].map(|port| sent(&bench, port));
-        bench.ping("-c 1 -W 1 10.77.2.2") && now.iter().zip(before).all(|(now, then)| *now > then)
-    });
+    await_queues_again(&bench, "flush");
 }
 
 /// Removes the rules of the machine, and tries to remove the router's.

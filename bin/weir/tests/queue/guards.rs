@@ -8,8 +8,7 @@ use weir_live::device::interface;
 use weir_live::namespace::Namespace;
 
 use super::echoes::Echoes;
-use super::{CONFIG, await_queues, bench, sent};
-use crate::common::{Bench, PING};
+use super::{CONFIG, await_queues, await_queues_again, bench};
 
 /// The longest time in which datagrams are lost after a change.
 const PAUSE_MAX: Duration = Duration::from_millis(1500);
@@ -104,16 +103,6 @@ const INTERFACES: [Change; 6] = [
         ],
     ),
 ];
-
-/// Waits until the next pings pass the queues in both directions.
-fn await_queues_again(bench: &Bench, what: &str) {
-    let counts = || ["up", "down"].map(|port| sent(bench, port));
-    let before = counts();
-    bench.eventually(&format!("{what}: pings pass the queues"), || {
-        let now = counts();
-        bench.ping(PING) && now.iter().zip(&before).all(|(now, before)| now > before)
-    });
-}
 
 /// Makes changes during an exchange of datagrams, and waits until the queues are back after each.
 fn survive(changes: &[Change]) {

@@ -33,9 +33,9 @@ use crate::ip::icmp_cause::IcmpCause;
 /// A token bucket's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Errors a second, at least 1.
+    /// Tokens a second, at least 1.
     pub rate: u32,
-    /// Errors at once after a pause, at least 1.
+    /// Tokens at once after a pause, at least 1.
     pub burst: u32,
 }
 
@@ -95,7 +95,7 @@ pub struct Stats {
 
 /// A token bucket in virtual scheduling form: the time at which it will be full again.
 #[derive(Clone, Copy, Debug, Default)]
-struct Bucket {
+pub(crate) struct Bucket {
     full_at: Instant,
 }
 
@@ -188,12 +188,13 @@ impl Limit {
 
 impl Bucket {
     /// Whether a token is available, that is, at most `burst - 1` are missing.
-    fn has_token(&self, limit: &Limit, now: Instant) -> bool {
+    pub(crate) fn has_token(&self, limit: &Limit, now: Instant) -> bool {
         let debt_max = limit.interval().times(u64::from(limit.burst.max(1)) - 1);
         self.full_at.since(now) <= debt_max
     }
 
-    fn take(&mut self, limit: &Limit, now: Instant) {
+    /// Takes a token.
+    pub(crate) fn take(&mut self, limit: &Limit, now: Instant) {
         self.full_at = self.full_at.max(now) + limit.interval();
     }
 }

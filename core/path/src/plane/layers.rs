@@ -213,17 +213,15 @@ impl Plane {
             return self.discard(packet, Reason::TruncatedFrame);
         }
         let parsed = bridge::parse(&self.pool, packet);
-        let leaves_work = self.ports[ingress].offloads;
-        match self.offloads.get_mut(parsed.packet.slot.0 as usize) {
-            Some(left) if leaves_work => *left = arrival.offload,
-            left => {
-                if let Some(left) = left {
-                    *left = Offload::NONE;
-                }
-                if let Err(reason) = self.finish_checksum(&parsed, arrival) {
-                    return self.discard(parsed.packet, reason);
-                }
+        let mut left = arrival.offload;
+        if !self.ports[ingress].offloads {
+            if let Err(reason) = self.finish_checksum(&parsed, arrival) {
+                return self.discard(parsed.packet, reason);
             }
+            left = Offload::NONE;
+        }
+        if let Some(place) = self.offloads.get_mut(parsed.packet.slot.0 as usize) {
+            *place = left;
         }
         let Classified { packet, headers } = classify(&mut self.pool, parsed);
         if let (Some(direction), Some(translations)) =

@@ -232,9 +232,9 @@ impl Plane {
     }
 
     /// Sets whether the device of a port does what senders left to hardware: it cuts superframes and finishes checksums.
-    #[inline]
+    /// Has no effect in a plane without [room for superframes](Self::with_superframes).
     pub fn set_offloads(&mut self, number: usize, does: bool) {
-        self.ports[number].offloads = does;
+        self.ports[number].offloads = does && !self.offloads.is_empty();
     }
 
     /// Sets the connection tracking that knows the addresses inside.

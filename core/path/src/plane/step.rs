@@ -122,15 +122,22 @@ impl Plane {
         if arrival.offload.segmentation.is_some() || self.has_deferred(ingress) {
             return self.receive_or_defer(ingress, frame, &arrival);
         }
-        self.receive_frame(ingress, frame, &arrival);
+        self.receive_frame(ingress, frame, &arrival, None);
     }
 
+    /// Handles a frame; `whole` is the superframe that passes as it is.
     #[inline]
-    pub(crate) fn receive_frame(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival) {
+    pub(crate) fn receive_frame(
+        &mut self,
+        ingress: usize,
+        frame: &[u8],
+        arrival: &Arrival,
+        whole: Option<&Superframe<'_>>,
+    ) {
         if let Some(number) = self.measured_at(ingress) {
             self.measure_arrival(number, frame, arrival);
         }
-        let taken = self.take_in(ingress, frame, arrival);
+        let taken = self.take_in(ingress, frame, arrival, whole);
         if self.watch.is_some() {
             self.forward_gathered(); // the watch records the fate of the frame
             self.show_arrival(ingress, frame, arrival, taken);
@@ -182,12 +189,14 @@ impl Plane {
     }
 
     /// Takes a frame into the pool and handles it; returns its slot, or why it never entered the pool.
-    fn take_in(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival) -> Result<Slot, Reason> {
-        let whole = match arrival.offload.segmentation {
-            None => None,
-            Some(_) => Superframe::new(frame, &arrival.offload).ok(),
-        };
-        let received = whole.as_ref().map_or(arrival.len.into(), Superframe::bytes);
+    fn take_in(
+        &mut self,
+        ingress: usize,
+        frame: &[u8],
+        arrival: &Arrival,
+        whole: Option<&Superframe<'_>>,
+    ) -> Result<Slot, Reason> {
+        let received = whole.map_or(arrival.len.into(), Superframe::bytes);
         let port = &mut self.ports[ingress];
         port.received.count(received);
         let mode = port.mode;

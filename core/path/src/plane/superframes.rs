@@ -4,9 +4,9 @@ use weir_packet::Reason;
 
 use crate::link::offload::Offload;
 use crate::link::segment::Superframe;
+use crate::plane::Plane;
 use crate::plane::deferred::{AT_ONCE, Held, Sender};
 use crate::plane::step::Arrival;
-use crate::plane::{Mode, Plane};
 
 /// Packets of a waiting superframe in one turn, before another sender's turn.
 const PIECE: usize = AT_ONCE / 4;
@@ -37,23 +37,21 @@ impl Plane {
             }
         }
         match superframe {
-            Some(superframe) if self.carries_whole(ingress, &superframe) => {
-                self.receive_frame(ingress, frame, arrival);
+            Some(superframe) if !self.carries_whole(ingress, &superframe) => {
+                self.receive_segments(ingress, &superframe, 0..count, arrival);
             }
-            Some(superframe) => self.receive_segments(ingress, &superframe, 0..count, arrival),
-            None => self.receive_frame(ingress, frame, arrival),
+            whole => self.receive_frame(ingress, frame, arrival, whole.as_ref()),
         }
     }
 
-    /// Whether a superframe may pass a port as it is: the kernel lends it and cuts it again, and the link is fast enough.
+    /// Whether a superframe may pass a port as it is: its device cuts it in the same way, and the link is fast enough.
     fn carries_whole(&self, ingress: usize, superframe: &Superframe<'_>) -> bool {
         let slot = &self.ports[ingress];
-        let bytes = superframe.bytes();
-        slot.mode == Mode::Queue
-            && slot.offloads
+        let (bytes, frames) = (superframe.bytes(), superframe.count() as u8);
+        slot.offloads
             && self.pool.has_long()
             && superframe.is_cut_by_linux()
-            && slot.port.carries_whole(bytes, superframe.count() as u8)
+            && slot.port.carries_whole(bytes, frames)
     }
 
     /// Handles up to `most` packets of the waiting frames of a port. Returns the number of packets.
@@ -82,7 +80,7 @@ impl Plane {
         most: usize,
     ) -> (usize, Option<Held>) {
         if held.arrival.offload.segmentation.is_none() {
-            self.receive_frame(ingress, &held.frame, &held.arrival);
+            self.receive_frame(ingress, &held.frame, &held.arrival, None);
             return (1, None);
         }
         match Superframe::new(&held.frame, &held.arrival.offload) {
@@ -117,7 +115,7 @@ impl Plane {
                 offload: Offload::NONE,
                 ..*arrival
             };
-            self.receive_frame(ingress, &segment, &arrival);
+            self.receive_frame(ingress, &segment, &arrival, None);
         }
         self.segment = segment;
     }

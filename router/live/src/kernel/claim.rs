@@ -14,7 +14,7 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use super::netlink::{NetlinkSocket, Request, attribute, messages, text};
+use super::netlink::{NFGENMSG_BYTES, NetlinkSocket, Request, attribute, messages, text};
 use super::nft::{self, CommitError, NFT_MSG_NEWTABLE, NFT_TABLE_F_OWNER, message};
 
 /// Reason why an interface cannot be claimed.
@@ -52,8 +52,6 @@ const TABLE_FLAGS: u16 = 2;
 const TABLE_USER_DATA: u16 = 6;
 /// Maximum user data that the kernel stores with a table, in bytes.
 const USER_DATA_BYTES_MAX: usize = 256;
-/// Length of the nf_tables header before the attributes of a message.
-const NFGENMSG_BYTES: usize = 4;
 
 impl Claims {
     /// No claims yet, in the calling thread's network namespace. `owner` should name this process: another router that

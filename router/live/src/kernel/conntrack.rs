@@ -11,7 +11,7 @@ use weir_packet::key::Family;
 use weir_path::translation::{Answer, ConnectionTracking, Inside};
 use weir_wire::Protocol;
 
-use super::netlink::{NetlinkSocket, Request, attribute, messages};
+use super::netlink::{NFGENMSG_BYTES, NetlinkSocket, Request, attribute, messages};
 
 /// `IPCTNL_MSG_CT_GET` of linux/netfilter/nfnetlink_conntrack.h.
 const GET: u16 = (libc::NFNL_SUBSYS_CTNETLINK as u16) << 8 | 1;
@@ -34,8 +34,6 @@ const CTA_PROTO_ICMPV6: [u16; 3] = [7, 8, 9];
 /// `IPS_SRC_NAT` and `IPS_DST_NAT` of linux/netfilter/nf_conntrack_common.h.
 const SRC_NAT: u32 = 1 << 4;
 const DST_NAT: u32 = 1 << 5;
-/// Length of `struct nfgenmsg`.
-const NFGENMSG_BYTES: usize = 4;
 
 /// The connection tracking of a network namespace.
 pub(crate) struct Conntrack {
@@ -131,38 +129,24 @@ fn answer(connection: &[u8], tuple: &FlowKey) -> Answer {
     let connection = connection.get(NFGENMSG_BYTES..).unwrap_or_default();
     let status = attribute(connection, CTA_STATUS).and_then(|status| status.first_chunk());
     let status = status.map_or(0, |status| u32::from_be_bytes(*status));
-    let [original, reply] = [CTA_TUPLE_ORIG, CTA_TUPLE_REPLY].map(|kind| {
-        let ends = attribute(connection, kind).and_then(ends);
-        ends.unwrap_or_default()
-    });
-    let is_original = original == ends_of(tuple);
-    match (is_original, status & SRC_NAT != 0, status & DST_NAT != 0) {
-        (true, _, true) => Answer::Translated(reply[0]),
-        (false, true, _) => Answer::Translated(original[0]),
-        _ => Answer::Untranslated,
-    }
-}
-
-fn ends_of(tuple: &FlowKey) -> [Inside; 2] {
-    let ports = match echo(tuple.protocol) {
-        Some(_) => [0, 0],
-        None => [tuple.source_port, tuple.destination_port],
+    let [original, reply] =
+        [CTA_TUPLE_ORIG, CTA_TUPLE_REPLY].map(|kind| attribute(connection, kind).and_then(read));
+    let is_original = original == Some(*tuple);
+    let inside = match (is_original, status & SRC_NAT != 0, status & DST_NAT != 0) {
+        (true, _, true) => reply,
+        (false, true, _) => original,
+        _ => None,
     };
-    let [source_port, destination_port] = ports;
-    [
-        Inside {
+    inside.map_or(Answer::Untranslated, |tuple| {
+        Answer::Translated(Inside {
             address: tuple.source,
-            port: source_port,
-        },
-        Inside {
-            address: tuple.destination,
-            port: destination_port,
-        },
-    ]
+            port: tuple.source_port,
+        })
+    })
 }
 
-/// Source and destination of a tuple.
-fn ends(tuple: &[u8]) -> Option<[Inside; 2]> {
+/// Reads a tuple in the form of a [question](ConnectionTracking::find).
+fn read(tuple: &[u8]) -> Option<FlowKey> {
     let ip = attribute(tuple, CTA_TUPLE_IP)?;
     let transport = attribute(tuple, CTA_TUPLE_PROTO)?;
     let address = |v4, v6| {
@@ -176,12 +160,18 @@ fn ends(tuple: &[u8]) -> Option<[Inside; 2]> {
         bytes.map_or(0, |bytes| u16::from_be_bytes(*bytes))
     };
     let protocol = *attribute(transport, CTA_PROTO_NUM)?.first()?;
-    let tuple = FlowKey::ip(
+    let (source_port, destination_port) = match echo(protocol) {
+        Some([identifier, kind, _]) => {
+            let kind = attribute(transport, kind).and_then(|bytes| bytes.first());
+            (port(identifier), kind.copied().unwrap_or_default().into())
+        }
+        None => (port(CTA_PROTO_SRC_PORT), port(CTA_PROTO_DST_PORT)),
+    };
+    Some(FlowKey::ip(
         address(CTA_IP_V4_SRC, CTA_IP_V6_SRC)?,
         address(CTA_IP_V4_DST, CTA_IP_V6_DST)?,
         protocol,
-        port(CTA_PROTO_SRC_PORT),
-        port(CTA_PROTO_DST_PORT),
-    );
-    Some(ends_of(&tuple))
+        source_port,
+        destination_port,
+    ))
 }

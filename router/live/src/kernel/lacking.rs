@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// A part of the kernel that mode "queue" needs and this kernel has not.
+/// A part that this kernel lacks and mode "queue" needs.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "this kernel lacks {part}, which mode \"queue\" needs ({source}); use another kernel, or `mode = \"routed\"`"
@@ -12,8 +12,8 @@ pub struct Lacking {
     source: io::Error,
 }
 
-/// Parts of the kernel: the begin of the name of a request that needs the part, the errors with which a kernel without it
-/// refuses the request, and the part.
+/// Parts of the kernel: the start of the name of a request that needs the part, the errors of a kernel without it, and the
+/// part.
 const PARTS: [(&str, &[libc::c_int], &str); 6] = [
     (
         "chain at the egress",

@@ -21,7 +21,7 @@ use std::io;
 use weir_path::plane::Mode;
 
 use super::links;
-use super::netlink::{NetlinkSocket, Request, attribute, attributes, text};
+use super::netlink::{NFGENMSG_BYTES, NetlinkSocket, Request, attribute, attributes, text};
 
 /// A chain whose rules or policy transit bypasses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -285,9 +285,6 @@ fn read_chains() -> io::Result<BTreeMap<Key, Chain>> {
     })?;
     Ok(chains)
 }
-
-/// Length of `struct nfgenmsg`, whose first byte is the family.
-const NFGENMSG_BYTES: usize = 4;
 
 fn read_key(payload: &[u8], table: u16, chain: u16) -> Option<Key> {
     let body = payload.get(NFGENMSG_BYTES..)?;

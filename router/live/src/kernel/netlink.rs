@@ -19,6 +19,8 @@ use crate::sys;
 pub(crate) const DATAGRAM_BYTES_MAX: usize = 64 * 1024;
 /// Length of `struct nlmsghdr`.
 const HEADER_BYTES: usize = 16;
+/// Length of `struct nfgenmsg`, the header of netfilter's messages; its first byte is the family.
+pub(crate) const NFGENMSG_BYTES: usize = 4;
 /// Maximum messages before the answer to a request.
 const ANSWERS_MAX: usize = 64;
 

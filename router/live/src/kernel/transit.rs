@@ -84,7 +84,7 @@ pub enum Error {
         /// The kernel's error.
         source: io::Error,
     },
-    /// The kernel has not what mode "queue" needs.
+    /// The kernel lacks a part that mode "queue" needs.
     #[error(transparent)]
     Lacking(#[from] Lacking),
 }

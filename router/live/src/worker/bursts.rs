@@ -64,7 +64,6 @@ fn receive_burst(
         Mode::Queue => Instant::FAR_FUTURE,
         Mode::Routed | Mode::Bridged => leased_until,
     };
-    plane.set_offloads(number, device.does_offloads());
     let mut burst = plane.burst(number);
     device.receive(share, &mut |frame| match frame.direction {
         _ if frame.arrived >= leased_until => {} // the thread stalled in this iteration
