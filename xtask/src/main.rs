@@ -77,6 +77,7 @@ const LONG: &[&str] = &[
     "a_router_under_fire_is_as_before",
     "lru_fq_keeps_tcp_and_the_web_alive_under_a_flood",
     "a_distributed_flood_is_found_by_its_destination",
+    "homes_behind_one_address_have_equal_shares_whatever_their_connections",
     "a_long_way_takes_its_time_and_loses_nothing",
     "rs_red_shares_the_queue_with_the_ingresses_and_loses_less",
     "rs_red_of_a_control_element_loses_less_too",

@@ -3,6 +3,7 @@
 use weir::Failure;
 use weir::output::{print, print_json};
 use weir_base::Span;
+use weir_experiment::scenario::Mode;
 use weir_experiment::soak::{self, Options};
 
 use crate::run::failure;
@@ -13,6 +14,9 @@ const DURATION_S: std::ops::RangeInclusive<u64> = 5..=86_400;
 /// Arguments of `weir soak`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SoakArguments {
+    /// Who forwards: weir (routed), or the kernel with a masquerade, whose packets weir queues (queue)
+    #[arg(long, default_value = "routed", value_parser = clap::builder::PossibleValuesParser::new(Mode::WORDS.iter().copied()))]
+    mode: String,
     /// Length of the test
     #[arg(long, default_value = "600 s", value_parser = duration)]
     duration: Span,
@@ -41,6 +45,10 @@ fn duration(text: &str) -> Result<Span, String> {
 /// `weir soak`. It fails if a check does not hold.
 pub(crate) fn run(arguments: &SoakArguments) -> Result<(), Failure> {
     let options = Options {
+        mode: match arguments.mode.as_str() {
+            "queue" => Mode::Queue,
+            _ => Mode::Routed,
+        },
         duration: arguments.duration,
         seed: arguments.seed,
         routes: arguments.routes,

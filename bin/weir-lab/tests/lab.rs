@@ -182,6 +182,20 @@ fn a_distributed_flood_is_found_by_its_destination() {
 }
 
 #[test]
+fn homes_behind_one_address_have_equal_shares_whatever_their_connections() {
+    shows("both/behind-nat.toml", SHORT, &[], |result| {
+        // One connection has as much as 16 together; or all 17 have the same.
+        let shares = ["triple_fair", "fq_codel"].map(|v| metric(result, v, "jain_index"));
+        ensure(
+            (0.20..0.25).contains(&shares[0]) && shares[1] >= 0.9,
+            shares,
+        )?;
+        let of = |name| metric(result, "triple_fair", name);
+        ensure(of("udp_loss_ratio") <= 0.02, of("udp_loss_ratio"))
+    });
+}
+
+#[test]
 fn a_long_way_takes_its_time_and_loses_nothing() {
     shows("both/long-way.toml", SHORT, &[], |result| {
         let of = |name| metric(result, "all", name);

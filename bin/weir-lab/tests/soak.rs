@@ -12,22 +12,26 @@ fn a_router_under_fire_is_as_before() {
         println!("skipped: no network namespaces here ({error})");
         return;
     }
-    let arguments = [
-        "soak",
-        "--duration",
-        "15 s",
-        "--routes",
-        "5000",
-        "--seed",
-        "1",
-    ];
-    let output = Command::new(env!("CARGO_BIN_EXE_weir-lab"))
-        .args(arguments)
-        .output()
-        .unwrap();
-    let printed = String::from_utf8_lossy(&output.stdout);
-    println!("{printed}");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{printed}\n{said}");
-    assert!(!printed.contains("FAILS"), "{printed}");
+    for mode in ["routed", "queue"] {
+        let arguments = [
+            "soak",
+            "--mode",
+            mode,
+            "--duration",
+            "15 s",
+            "--routes",
+            "5000",
+            "--seed",
+            "1",
+        ];
+        let output = Command::new(env!("CARGO_BIN_EXE_weir-lab"))
+            .args(arguments)
+            .output()
+            .unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        println!("{printed}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{printed}\n{said}");
+        assert!(!printed.contains("FAILS"), "{printed}");
+    }
 }

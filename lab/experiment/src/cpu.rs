@@ -1,6 +1,6 @@
 //! Processor time of this process, of other processes and of the machine.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::thread;
 use std::time::Instant;
@@ -9,7 +9,10 @@ use crate::results::Metrics;
 
 /// The processor time that this process and its ended children have used, in seconds.
 pub(crate) fn cpu_seconds() -> f64 {
-    let fields = stat_fields("/proc/self/stat");
+    with_ended_children(&stat_fields("/proc/self/stat"))
+}
+
+fn with_ended_children(fields: &HashMap<usize, f64>) -> f64 {
     (13..=16).filter_map(|n| fields.get(&n)).sum::<f64>() / CLOCK_TICKS
 }
 
@@ -19,16 +22,16 @@ pub(crate) fn cpu_seconds_of(pid: u32) -> f64 {
     (13..=14).filter_map(|n| fields.get(&n)).sum::<f64>() / CLOCK_TICKS
 }
 
-/// The processor time that others have used since the machine started: all programs except this process and its ended
-/// children, and the host of a virtual machine.
+/// The processor time that others have used since the machine started: all programs except this process and its
+/// descendants, and the host of a virtual machine.
 pub(crate) struct Others {
     seconds: f64,
     /// The part of `seconds` that the host withheld (steal time).
     stolen: f64,
     /// The part of `seconds` spent in interrupts, which may be for this process's own packets.
     interrupts: f64,
-    /// The name and the seconds of each running program.
-    programs: HashMap<u32, (String, f64)>,
+    /// Running programs of others.
+    programs: HashMap<u32, Program>,
 }
 
 impl Others {
@@ -38,11 +41,16 @@ impl Others {
         let fields: Vec<f64> = words.skip(1).filter_map(|w| w.parse().ok()).collect();
         // user, nice, system, idle, iowait, irq, softirq, steal
         let of = |field: &usize| fields.get(*field).copied().unwrap_or(0.0) / CLOCK_TICKS;
+        let mut programs = programs();
+        let own = own(&programs);
+        let own_seconds = own.iter().map(|pid| programs[pid].with_ended_children);
+        let own_seconds: f64 = own_seconds.sum();
+        programs.retain(|pid, _| !own.contains(pid));
         Self {
-            seconds: [0, 1, 2, 5, 6, 7].iter().map(of).sum::<f64>() - cpu_seconds(),
+            seconds: [0, 1, 2, 5, 6, 7].iter().map(of).sum::<f64>() - own_seconds,
             stolen: of(&7),
             interrupts: of(&5) + of(&6),
-            programs: programs().collect(),
+            programs,
         }
     }
 
@@ -59,12 +67,9 @@ impl Others {
 
     /// The causes of the load as text: the program that used most, and the host.
     pub(crate) fn who(&self, before: &Self, length: f64) -> String {
-        let used = self.programs.iter().map(|(pid, (name, seconds))| {
-            let earlier = before
-                .programs
-                .get(pid)
-                .map_or(0.0, |(_, seconds)| *seconds);
-            (name.as_str(), seconds - earlier)
+        let used = self.programs.iter().map(|(pid, program)| {
+            let earlier = before.programs.get(pid).map_or(0.0, |p| p.seconds);
+            (program.name.as_str(), program.seconds - earlier)
         });
         let most = used.max_by(|a, b| a.1.total_cmp(&b.1));
         let (name, seconds) = most.unwrap_or(("none", 0.0));
@@ -104,16 +109,45 @@ pub(crate) fn undisturbed<E>(
     }
 }
 
-/// The running programs except this one: process, name and processor time in seconds.
-fn programs() -> impl Iterator<Item = (u32, (String, f64))> {
+/// A running program, and its processor time in seconds.
+#[derive(Debug, Default)]
+struct Program {
+    name: String,
+    parent: u32,
+    seconds: f64,
+    with_ended_children: f64,
+}
+
+/// The running programs, by process.
+fn programs() -> HashMap<u32, Program> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let others = pids.filter(|pid| *pid != std::process::id());
-    others.filter_map(|pid| {
+    let read = |pid: u32| {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-        Some((pid, (name.trim().to_owned(), cpu_seconds_of(pid))))
-    })
+        let fields = stat_fields(&format!("/proc/{pid}/stat"));
+        let program = Program {
+            name: name.trim().to_owned(),
+            parent: fields.get(&3).copied().unwrap_or_default() as u32,
+            seconds: cpu_seconds_of(pid),
+            with_ended_children: with_ended_children(&fields),
+        };
+        Some((pid, program))
+    };
+    pids.filter_map(read).collect()
 }
+
+/// This process and its descendants.
+fn own(programs: &HashMap<u32, Program>) -> HashSet<u32> {
+    let own = std::process::id();
+    let is_own = |pid: &&u32| {
+        let line = std::iter::successors(Some(**pid), |pid| Some(programs.get(pid)?.parent));
+        line.take(DEPTH_MAX).any(|ancestor| ancestor == own)
+    };
+    programs.keys().filter(is_own).copied().collect()
+}
+
+/// Maximum number of ancestors that are looked at: while they are read, a process may get the number of another one.
+const DEPTH_MAX: usize = 64;
 
 /// Linux reports processor time to programs in hundredths of a second.
 const CLOCK_TICKS: f64 = 100.0;
@@ -133,6 +167,8 @@ fn stat_fields(path: &str) -> HashMap<usize, f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt;
+
     use super::*;
 
     #[test]
@@ -146,9 +182,14 @@ mod tests {
     }
 
     fn others(seconds: f64, stolen: f64, programs: &[(u32, &str, f64)]) -> Others {
-        let programs = programs
-            .iter()
-            .map(|(pid, name, s)| (*pid, ((*name).to_owned(), *s)));
+        let programs = programs.iter().map(|(pid, name, seconds)| {
+            let program = Program {
+                name: (*name).to_owned(),
+                seconds: *seconds,
+                ..Program::default()
+            };
+            (*pid, program)
+        });
         Others {
             seconds,
             stolen,
@@ -173,20 +214,31 @@ mod tests {
     }
 
     #[test]
-    fn running_programs_are_read_with_their_time() {
-        let mut busy = std::process::Command::new("sh")
-            .args(["-c", "while :; do :; done"])
+    fn running_descendants_are_not_others() {
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "sh -c 'while :; do :; done'; :"])
+            .process_group(0)
             .spawn()
             .unwrap();
-        while cpu_seconds_of(busy.id()) < 0.1 {
+        let pid = child.id();
+        let is_busy = |programs: &HashMap<u32, Program>| {
+            let mut all = programs.values();
+            all.any(|program| program.parent == pid && program.seconds >= 0.1)
+        };
+        while !is_busy(&programs()) {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        let now = Others::now();
-        busy.kill().unwrap();
-        busy.wait().unwrap();
-        let (name, seconds) = &now.programs[&busy.id()];
-        assert_eq!(name, "sh");
-        assert!(*seconds >= 0.1);
-        assert!(!now.programs.contains_key(&std::process::id()));
+        let (all, others) = (programs(), Others::now());
+        let group = format!("-{pid}");
+        let killed = std::process::Command::new("kill")
+            .args(["-KILL", "--", &group])
+            .status();
+        assert!(killed.unwrap().success());
+        child.wait().unwrap();
+        assert_eq!(all[&pid].name, "sh");
+        assert!(is_busy(&all));
+        assert!(!is_busy(&others.programs));
+        assert!(own(&all).contains(&std::process::id()));
+        assert!(!own(&all).contains(&1));
     }
 }

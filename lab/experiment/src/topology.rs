@@ -90,7 +90,8 @@ impl Topology {
             wires: 0,
             places: HashMap::new(),
         };
-        let routers = scenario.routers.iter().map(|name| (name.clone(), true));
+        let routers = scenario.routers.iter();
+        let routers = routers.map(|router| (router.name.clone(), true));
         let hosts = scenario.hosts.iter().flat_map(HostGroup::members);
         for (name, is_router) in routers.chain(hosts.map(|name| (name, false))) {
             topology.places.insert(name.clone(), topology.nodes.len());

@@ -25,7 +25,7 @@ use super::routes::Routes;
 use super::wire::{self, Long};
 use crate::error::Error;
 use crate::scenario::Scenario;
-use crate::topology::{Node, QUEUE_PACKETS, Topology, mac_address};
+use crate::topology::{Interface, Node, QUEUE_PACKETS, Topology, mac_address};
 
 /// Bytes of a packet on an Ethernet wire beyond its layer-2 length: preamble, frame check sequence, gap.
 pub const WIRE_OVERHEAD_BYTES: u64 = 24;
@@ -82,6 +82,7 @@ impl Site {
         }
         for (index, node) in topology.nodes.iter().enumerate() {
             site.pace(index, node)?;
+            site.masquerade(scenario, index, node)?;
         }
         Ok(site)
     }
@@ -211,6 +212,36 @@ impl Site {
         let args = tbf(&node.interfaces[0].name, rate);
         let args: Vec<&str> = args.split(' ').collect();
         self.run(&self.namespaces[index], &node.name, "tc", &args, "")
+    }
+
+    /// Lets packets leave through links of a router with its own address.
+    fn masquerade(&self, scenario: &Scenario, index: usize, node: &Node) -> Result<(), Error> {
+        let outside = |interface: &&Interface| {
+            let link = &scenario.links[interface.link].name;
+            let router = scenario.router(&node.name);
+            router.is_some_and(|router| router.masquerade.contains(link))
+        };
+        let outside = node.interfaces.iter().filter(outside);
+        let rules: String = outside
+            .map(|interface| format!("oifname \"{}\" masquerade\n", interface.name))
+            .collect();
+        if rules.is_empty() {
+            return Ok(());
+        }
+        let ruleset = ["ip", "ip6"].map(|family| {
+            format!(
+                "table {family} operator {{ chain postrouting {{\n\
+                 type nat hook postrouting priority srcnat\n{rules}}}\n}}\n"
+            )
+        });
+        let namespace = &self.namespaces[index];
+        self.run(
+            namespace,
+            &node.name,
+            "nft",
+            &["-f", "-"],
+            &ruleset.concat(),
+        )
     }
 
     /// Runs commands of `ip` in the namespace of the node `name`.

@@ -254,7 +254,7 @@ impl Lab<'_> {
         let control = control.transpose()?;
         // A router resolves its gateways when it starts. If a wire is missing then, it retries only after a second.
         let wires = self.start_bridges(site)?;
-        let mut all = self.start_routers(site, topology, element, forwarding)?;
+        let mut all = self.start_routers((scenario, topology), site, element, forwarding)?;
         let routers = all.len();
         all.extend(wires);
         let bridges = routers..all.len();
@@ -271,23 +271,27 @@ impl Lab<'_> {
 
     fn start_routers(
         &self,
+        (scenario, topology): (&Scenario, &Topology),
         site: &Site,
-        topology: &Topology,
         element: Option<&ControlElement>,
         forwarding: Option<&Elements>,
     ) -> Result<Vec<Router>, Error> {
         let nodes = topology.nodes.iter().enumerate();
         let routers = nodes.filter(|(_, node)| node.is_router);
-        ready(routers.map(|(index, node)| {
-            let sections = element.and_then(|element| element.sections_of(index));
-            let subcommand = if sections.is_some() { "fe" } else { "router" };
-            let namespace = &site.namespaces[index];
-            let of_fpf = forwarding.map(|all| all.configuration(&node.name));
-            self.start_router(site, namespace, subcommand, &node.name, |socket| {
-                let more = [of_fpf, sections].map(Option::unwrap_or_default);
-                configuration(topology, node, socket) + &more.concat()
-            })
-        }))
+        ready(
+            routers
+                .zip(&scenario.routers)
+                .map(|((index, node), router)| {
+                    let sections = element.and_then(|element| element.sections_of(index));
+                    let subcommand = if sections.is_some() { "fe" } else { "router" };
+                    let namespace = &site.namespaces[index];
+                    let of_fpf = forwarding.map(|all| all.configuration(&node.name));
+                    self.start_router(site, namespace, subcommand, &node.name, |socket| {
+                        let more = [of_fpf, sections].map(Option::unwrap_or_default);
+                        configuration(topology, node, router.mode, socket) + &more.concat()
+                    })
+                }),
+        )
     }
 
     /// Starts the control element, and waits until it listens.

@@ -19,7 +19,7 @@ use crate::cpu::cpu_seconds_of;
 use crate::error::Error;
 use crate::lines;
 use crate::programs::Programs;
-use crate::scenario::{Auto, Direction, Discipline, Shaper};
+use crate::scenario::{Auto, Direction, Discipline, Mode, Shaper};
 use crate::topology::{Node, QUEUE_PACKETS, Topology};
 
 /// The pages that the lab fetches from a router at the end of a run, with their names in the result.
@@ -133,9 +133,9 @@ pub fn socket(folder: &Path, name: &str) -> PathBuf {
 pub(super) const NO_SUPERVISOR: &str = "watchdog = \"0 s\"\n";
 
 /// The configuration of a node's router.
-pub fn configuration(topology: &Topology, node: &Node, socket: &Path) -> String {
+pub fn configuration(topology: &Topology, node: &Node, mode: Mode, socket: &Path) -> String {
     let socket = quoted(&socket.to_string_lossy());
-    let mut text = format!("mode = \"routed\"\nsocket = {socket}\n{NO_SUPERVISOR}");
+    let mut text = format!("mode = \"{mode}\"\nsocket = {socket}\n{NO_SUPERVISOR}");
     for interface in &node.interfaces {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "\n[port.{0}]\ninterface = \"{0}\"", interface.name);
@@ -224,7 +224,13 @@ rate = "100 Mbit"
         );
         let (scenario, _) = plan(&scenario, &[], &[]).unwrap();
         let topology = Topology::new(&scenario).unwrap();
-        let text = configuration(&topology, &topology.nodes[0], Path::new("/run/r.sock"));
+        let mode = scenario.routers[0].mode;
+        let text = configuration(
+            &topology,
+            &topology.nodes[0],
+            mode,
+            Path::new("/run/r.sock"),
+        );
         let b = &topology.nodes[topology.node("b").unwrap()];
         (text, b.interfaces[0].v4.to_string())
     }

@@ -5,6 +5,7 @@ use weir_base::Span;
 use super::controller::Controller;
 use super::forwarding::Forwarding;
 use super::link::Link;
+use super::router::Router;
 use super::traffic::Traffic;
 
 /// A network, its traffic, and the length of its runs.
@@ -28,8 +29,8 @@ pub struct Scenario {
     pub watch: Option<Vec<String>>,
     /// Whether controllers run within a control element, in the lab.
     pub uses_forces: bool,
-    /// Routers, by name.
-    pub routers: Vec<String>,
+    /// Routers.
+    pub routers: Vec<Router>,
     /// Groups of one or more hosts.
     pub hosts: Vec<HostGroup>,
     /// Links.
@@ -62,12 +63,17 @@ impl Scenario {
         self.hosts.iter().find(|h| h.name == name)
     }
 
+    /// The router of this name.
+    pub fn router(&self, name: &str) -> Option<&Router> {
+        self.routers.iter().find(|router| router.name == name)
+    }
+
     /// The router of a host group: the other end of its link.
     pub fn router_of(&self, host: &str) -> Option<&str> {
         let mut links = self.links.iter();
         let link = links.find(|link| link.ends.iter().any(|end| end == host))?;
         let mut ends = link.ends.iter();
-        let router = ends.find(|end| *end != host && self.routers.contains(end))?;
+        let router = ends.find(|end| *end != host && self.router(end).is_some())?;
         Some(router)
     }
 

@@ -405,7 +405,7 @@ fn point(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Kind, Offered, TrafficKind};
+    use crate::scenario::{Kind, Mode, Offered, TrafficKind};
 
     const SMALL: &str = r#"
 title = "small"
@@ -500,6 +500,28 @@ total_rate = "8 Mbit"
         assert_eq!(
             error(&with("to = \"server\"\ncong", "to = \"sever\"\ncong")),
             "scenario:19:1: `traffic.long.to` names the unknown router or host \"sever\"; did you mean `server`?"
+        );
+    }
+
+    #[test]
+    fn a_router_masquerades_only_at_its_own_links_and_in_mode_queue() {
+        let router = |keys: &str| with("[router.r]", &format!("[router.r]\n{keys}"));
+        let both = router("mode = \"queue\"\nmasquerade = [\"out\"]");
+        let (scenario, _) = plan(&both, &[], &[]).unwrap();
+        assert_eq!(scenario.routers[0].mode, Mode::Queue);
+        assert_eq!(scenario.routers[0].masquerade, ["out"]);
+        assert_eq!(
+            error(&router("masquerade = [\"out\"]")),
+            "scenario:6:1: `router.r.masquerade` needs `mode = \"queue\"`: weir itself does not translate addresses"
+        );
+        assert_eq!(
+            error(&router("mode = \"queue\"\nmasquerade = [\"outs\"]")),
+            "scenario:7:1: `router.r.masquerade` names \"outs\", which is not a link of this router; did you mean `out`?"
+        );
+        let fpf = router("mode = \"queue\"") + "[domain.d]\nrouters = [\"r\"]\n";
+        assert!(
+            error(&fpf)
+                .ends_with("whose mode is \"queue\": its kernel forwards, which does not know FPF")
         );
     }
 

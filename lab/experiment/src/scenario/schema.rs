@@ -18,7 +18,7 @@ use super::reading::Reading;
 pub fn schema() -> Value {
     let mut top = section(&[FILE, TOP]);
     let properties = [
-        ("router", named("routers", json!(section(&[])))),
+        ("router", named("routers", json!(section(&[ROUTER])))),
         ("host", named("hosts", json!(section(&[HOST])))),
         ("link", named("links", json!(section(&[LINK])))),
         ("traffic", named("traffic", traffic())),

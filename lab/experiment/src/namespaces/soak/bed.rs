@@ -15,6 +15,7 @@ use crate::folder::Folder;
 use crate::namespaces::process::run_to_end;
 use crate::namespaces::router::Router;
 use crate::programs::Programs;
+use crate::scenario::Mode;
 
 /// The router's interfaces, each with the other end of its link, its MAC address and the other end's.
 pub(super) const LINKS: [(&str, &str, [u8; 6], [u8; 6]); 4] = [
@@ -29,10 +30,17 @@ const NAME: &str = "soak";
 /// All processes share this machine's processors, so the router may have to wait longer than on a dedicated machine.
 const WATCHDOG: &str = "watchdog = \"5 s\"\n";
 
+/// The translation of packets to the sink, in [`Mode::Queue`].
+const MASQUERADE: &str = "table ip operator { chain postrouting {\n\
+                          type nat hook postrouting priority srcnat; oifname wan masquerade\n}\n}\n";
+/// The line that `nft` prints of it.
+pub(super) const OPERATOR_TABLE: &str = "table ip operator";
+
 /// The hosts and the router, which are removed when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Bed {
     router: Router, // dropped before its namespace
+    mode: Mode,
     folder: Folder,
     socket: PathBuf,
     /// Number of requests to the router, and of those that it did not answer in time.
@@ -48,7 +56,7 @@ pub(super) struct Bed {
 
 impl Bed {
     /// Builds the hosts, and starts the router, which then forwards.
-    pub(super) fn new(programs: Programs) -> Result<Self, Error> {
+    pub(super) fn new(programs: Programs, mode: Mode) -> Result<Self, Error> {
         let namespace = || Namespace::new().map_err(Error::io("cannot create a network namespace"));
         let (source, middle, sink, guest) =
             (namespace()?, namespace()?, namespace()?, namespace()?);
@@ -119,18 +127,22 @@ impl Bed {
             let off = format!("-K {device} tx off tso off gso off gro off");
             run(host, "ethtool", &off, "")?;
         }
+        if mode == Mode::Queue {
+            run(&middle, "nft", "-f -", MASQUERADE)?;
+        }
         let started = Router::start(
             (&spawner, &middle),
             (&programs, "router"),
             folder.path(),
             NAME,
-            |socket| configuration(socket, true),
+            |socket| configuration(socket, mode, true),
         );
         let mut router = started?;
         router.wait_ready("ports")?;
         Ok(Self {
             socket: crate::namespaces::router::socket(folder.path(), NAME),
             router,
+            mode,
             folder,
             asked: AtomicU64::new(0),
             late: AtomicU64::new(0),
@@ -182,7 +194,7 @@ impl Bed {
 
     /// Writes another configuration to the router's file, which it reloads at a signal, and returns it.
     pub(super) fn configure(&self, has_spare: bool) -> Result<String, Error> {
-        let text = configuration(&self.socket, has_spare);
+        let text = configuration(&self.socket, self.mode, has_spare);
         let file = self.folder.path().join(format!("{NAME}.toml"));
         fs::write(&file, &text).map_err(Error::io("cannot write the configuration"))?;
         Ok(text)
@@ -208,14 +220,17 @@ impl Bed {
 }
 
 /// A configuration of the router, with or without its fourth port.
-fn configuration(socket: &Path, has_spare: bool) -> String {
+fn configuration(socket: &Path, mode: Mode, has_spare: bool) -> String {
     let socket = quoted(&socket.to_string_lossy());
     let mut text = format!(
-        "mode = \"routed\"\nsocket = {socket}\npool = 40000\n{WATCHDOG}\
+        "mode = \"{mode}\"\nsocket = {socket}\npool = 40000\n{WATCHDOG}\
          [port.lan]\ninterface = \"lan\"\n\
          [port.wan]\ninterface = \"wan\"\nrate = \"60 Mbit\"\n\
          [port.guest]\ninterface = \"guest\"\nrate = \"20 Mbit\"\n"
     );
+    if mode == Mode::Queue {
+        text += "[port.down]\ninterface = \"wan\"\ndirection = \"in\"\nrate = \"60 Mbit\"\n";
+    }
     if has_spare {
         text += "[port.spare]\ninterface = \"spare\"\ndiscipline = { kind = \"fifo\", limit = \"100 packets\" }\n";
     }

@@ -58,6 +58,7 @@ use self::usage::Usage;
 use crate::error::Error;
 use crate::programs::Programs;
 use crate::progress::Progress;
+use crate::scenario::Mode;
 
 /// Number of open files that the lab needs.
 const FILES: u64 = 4096;
@@ -67,6 +68,8 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Who forwards.
+    pub mode: Mode,
     /// Length of the run.
     pub duration: Span,
     /// Seed of the random choices.
@@ -161,13 +164,13 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let mut progress = Progress::new(options.progress);
     progress.say("creating hosts and starting the router");
     let began = Instant::now();
-    let mut bed = Bed::new(programs)?;
+    let mut bed = Bed::new(programs, options.mode)?;
     let before = FrameCounters::settled(&bed)?;
     let (done, watched) = under_fire(options, &mut bed, &mut progress)?;
     progress.say("traffic stopped; comparing the counters");
     let after = FrameCounters::settled(&bed)?;
     let mut checks = Checks::default();
-    checks.books(&before, &after, options.routes);
+    checks.books(&before, &after, options);
     checks.usage(&watched);
     checks.done(&done);
     checks.answers(&bed);

@@ -14,8 +14,8 @@ const EDGE_BYTES: [u64; 3] = [384, 512, 1024];
 /// Flows of an edge.
 const EDGE_FLOWS: [u32; 2] = [1000, 16_000];
 /// Lengths of frames that pass loops, and the numbers of loops: a frame is forwarded once more than that.
-const LOOP_BYTES: [u64; 3] = [128, 512, 1518];
-const LOOPS: [u32; 4] = [0, 1, 3, LOOPS_MAX];
+const LOOP_BYTES: [u64; 2] = [128, 1518];
+const LOOPS: [u32; 2] = [0, LOOPS_MAX];
 /// Length of a trial.
 const TRIAL: Span = Span::from_secs(2);
 const TRIAL_QUICK: Span = Span::from_millis(300);

@@ -9,6 +9,7 @@ use super::super::forwarding::{Domain, Effect, Encapsulation, Event, Forwarding,
 use super::super::key::Key;
 use super::super::parameters::*;
 use super::super::reader::Section;
+use super::super::router::Mode;
 use super::super::traffic::TrafficKind;
 use weir_config::ConfigError;
 
@@ -48,11 +49,19 @@ impl Forwarding {
         if routers.is_empty() {
             return wrong("must name the domain's routers, like [\"b1\", \"b2\"]".to_owned());
         }
-        let known = || scenario.routers.iter().map(String::as_str);
+        let known = || scenario.routers.iter().map(|router| router.name.as_str());
         for (place, router) in routers.iter().enumerate() {
             if !known().any(|name| name == router) {
                 let near = did_you_mean(nearest(router, known()));
                 return wrong(format!("names the unknown router \"{router}\"{near}"));
+            }
+            if scenario
+                .router(router)
+                .is_some_and(|router| router.mode == Mode::Queue)
+            {
+                return wrong(format!(
+                    "names \"{router}\", whose mode is \"queue\": its kernel forwards, which does not know FPF"
+                ));
             }
             if routers[..place].contains(router) {
                 return wrong(format!("names \"{router}\" twice"));

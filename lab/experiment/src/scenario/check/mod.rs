@@ -14,6 +14,7 @@ use super::key::{Key, SAME};
 use super::link::{Direction, Link, Medium};
 use super::parameters::*;
 use super::reader::Section;
+use super::router::{Mode, Router};
 use super::source::Files;
 use super::traffic::Traffic;
 use weir_config::{ConfigError, Node, Value};
@@ -64,6 +65,7 @@ impl Scenario {
         let links = links.map(|(name, section)| scenario.check_link(name, section, files));
         let links: Vec<Link> = links.collect::<Result<_, _>>()?;
         scenario.check_watch(&top, &links)?;
+        scenario.check_masquerades(&top, &links)?;
         let traffic = top.sections("traffic")?.into_iter();
         let traffic = traffic.map(|(name, section)| scenario.check_traffic(name, section));
         let traffic: Vec<_> = traffic.collect::<Result<_, _>>()?;
@@ -99,10 +101,28 @@ impl Scenario {
         Ok(())
     }
 
+    fn check_masquerades(&self, top: &Section<'_>, links: &[Link]) -> Result<(), ConfigError> {
+        let routers = self.routers.iter().zip(top.sections("router")?);
+        for (router, (_, section)) in routers.filter(|(router, _)| !router.masquerade.is_empty()) {
+            let own = links.iter().filter(|link| link.ends.contains(&router.name));
+            let own: Vec<&str> = own.map(|link| link.name.as_str()).collect();
+            for wanted in &router.masquerade {
+                if !own.contains(&wanted.as_str()) {
+                    let near = did_you_mean(nearest(wanted, own.into_iter()));
+                    let why =
+                        format!("names \"{wanted}\", which is not a link of this router{near}");
+                    return Err(section.error(MASQUERADE.name, why));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn check_names(&self, top: &Section<'_>) -> Result<(), ConfigError> {
         let mut seen = HashSet::new();
         let hosts = self.hosts.iter().flat_map(HostGroup::members);
-        for name in self.routers.iter().cloned().chain(hosts) {
+        let routers = self.routers.iter().map(|router| router.name.clone());
+        for name in routers.chain(hosts) {
             if !seen.insert(name.clone()) {
                 let why = format!("duplicate node name `{name}`");
                 return Err(ConfigError::new(top.origin(), why));
@@ -164,7 +184,7 @@ impl Scenario {
         let names: Vec<&str> = self
             .routers
             .iter()
-            .map(String::as_str)
+            .map(|router| router.name.as_str())
             .chain(groups)
             .collect();
         if names.contains(&name) {
@@ -199,11 +219,26 @@ impl Scenario {
     }
 }
 
-fn check_routers(top: &Section<'_>) -> Result<Vec<String>, ConfigError> {
+fn check_routers(top: &Section<'_>) -> Result<Vec<Router>, ConfigError> {
     let routers = top.sections("router")?.into_iter();
-    routers
-        .map(|(name, section)| section.finish(&[]).map(|()| name))
-        .collect()
+    let router = |(name, section): (String, Section<'_>)| {
+        let mode = match section.word(&MODE)? {
+            "queue" => Mode::Queue,
+            _ => Mode::Routed,
+        };
+        let masquerade = section.names(&MASQUERADE)?.unwrap_or_default();
+        if mode == Mode::Routed && !masquerade.is_empty() {
+            let why = "needs `mode = \"queue\"`: weir itself does not translate addresses";
+            return Err(section.error(MASQUERADE.name, why));
+        }
+        section.finish(&[ROUTER])?;
+        Ok(Router {
+            name,
+            mode,
+            masquerade,
+        })
+    };
+    routers.map(router).collect()
 }
 
 fn check_hosts(top: &Section<'_>) -> Result<Vec<HostGroup>, ConfigError> {

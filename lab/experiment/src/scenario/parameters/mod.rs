@@ -10,6 +10,7 @@ use weir_discipline::channel::schedule::Schedule;
 
 use super::congestion::Congestion;
 use super::key::{Form, Key};
+use super::router::Mode;
 
 pub use self::fpf::*;
 pub use self::link::*;
@@ -25,6 +26,8 @@ pub const VARIANT: &[&Key] = &[&FROM_FILE, &ONLY];
 pub const TOP: &[&Key] = &[
     &TITLE, &ABOUT, &DURATION, &WARM_UP, &SEED, &RUNS, &SAMPLE, &WATCH, &CONTROL,
 ];
+/// `[router.NAME]`
+pub const ROUTER: &[&Key] = &[&MODE, &MASQUERADE];
 /// `[host.NAME]`
 pub const HOST: &[&Key] = &[&COUNT];
 /// `[controller.NAME]`, in addition to the parameters and links of its kind.
@@ -172,6 +175,21 @@ key!(
     "northbound",
     "how controllers reach their routers in the lab: through each router's own interface, or over ForCES, with a \
      control element (`weir ce`) and forwarding elements (`weir fe`)"
+);
+key!(
+    MODE,
+    "mode",
+    Form::Setting(Kind::Word(Mode::WORDS)),
+    "routed",
+    "who forwards in the lab: weir, or the kernel, and weir queues its packets; simulation makes no difference"
+);
+key!(
+    MASQUERADE,
+    "masquerade",
+    Form::Links,
+    "",
+    "links behind which all hosts show the router's own address (NAT); needs mode = \"queue\". The router's disciplines \
+     still know each host. In simulation packets keep their addresses, so routers behind the link know the hosts too"
 );
 key!(
     COUNT,

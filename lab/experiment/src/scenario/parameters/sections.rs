@@ -9,6 +9,7 @@ pub const SECTIONS: &[(&str, &[&Key])] = &[
     ("", TOP),
     ("quick", QUICK),
     ("variant", VARIANT),
+    ("router.NAME", ROUTER),
     ("host.NAME", HOST),
     ("link.NAME", LINK),
     ("controller.NAME", CONTROLLER),

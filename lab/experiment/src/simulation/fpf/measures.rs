@@ -26,7 +26,8 @@ pub(in crate::simulation) fn add_metrics(
     let mut encapsulated = vec![0; scenario.forwarding.encapsulations.len()];
     let mut shaped = vec![QueueCounters::default(); encapsulated.len()];
     // Routers come before hosts in a topology, in the order of the scenario.
-    for (place, router) in scenario.routers.iter().enumerate() {
+    let names = scenario.routers.iter().map(|router| &router.name);
+    for (place, router) in names.enumerate() {
         let router_id = NodeId(place as u32);
         if let Some(table) = fabric.table(router_id) {
             let rules = table.rule_count() as f64;
@@ -78,7 +79,8 @@ fn add_processors(scenario: &Scenario, simulation: &Simulation, metrics: &mut Me
             Some(_) => ("fpf_cache", cache),
             None => ("fpf_decoder", decoder),
         };
-        for (place, router) in scenario.routers.iter().enumerate() {
+        let names = scenario.routers.iter().map(|router| &router.name);
+        for (place, router) in names.enumerate() {
             let fabric = simulation.fabric();
             let processor = fabric.processor(NodeId(place as u32), ProcessorId(processor_id));
             let mut report = |gauge: &'static str, value: u64| {

@@ -1,0 +1,34 @@
+//! A router of a scenario.
+
+use std::fmt;
+
+/// A router.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Router {
+    /// The name.
+    pub name: String,
+    /// Who forwards.
+    pub mode: Mode,
+    /// The links through which packets leave with the router's own address; not empty only in [`Mode::Queue`].
+    pub masquerade: Vec<String>,
+}
+
+/// Who forwards in the lab. In simulation, both are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// weir.
+    Routed,
+    /// The kernel; weir queues the packets that it sends.
+    Queue,
+}
+
+impl Mode {
+    /// The words of `mode` in files.
+    pub const WORDS: &[&str] = &["routed", "queue"];
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::WORDS[*self as usize])
+    }
+}
