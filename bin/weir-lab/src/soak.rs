@@ -14,9 +14,9 @@ const DURATION_S: std::ops::RangeInclusive<u64> = 5..=86_400;
 /// Arguments of `weir soak`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SoakArguments {
-    /// Who forwards: weir (routed), or the kernel with a masquerade, whose packets weir queues (queue)
-    #[arg(long, default_value = "routed", value_parser = clap::builder::PossibleValuesParser::new(Mode::WORDS.iter().copied()))]
-    mode: String,
+    /// Who forwards
+    #[arg(long, value_enum, default_value_t = Mode::Routed)]
+    mode: Mode,
     /// Length of the test
     #[arg(long, default_value = "600 s", value_parser = duration)]
     duration: Span,
@@ -45,10 +45,7 @@ fn duration(text: &str) -> Result<Span, String> {
 /// `weir soak`. It fails if a check does not hold.
 pub(crate) fn run(arguments: &SoakArguments) -> Result<(), Failure> {
     let options = Options {
-        mode: match arguments.mode.as_str() {
-            "queue" => Mode::Queue,
-            _ => Mode::Routed,
-        },
+        mode: arguments.mode,
         duration: arguments.duration,
         seed: arguments.seed,
         routes: arguments.routes,

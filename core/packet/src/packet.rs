@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_descriptor_has_forty_bytes() {
+    fn a_descriptor_has_at_most_forty_bytes() {
         assert!(size_of::<Packet>() <= 40, "{}", size_of::<Packet>());
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::ops::RangeInclusive;
 use std::thread;
 use std::time::Instant;
 
@@ -9,17 +10,20 @@ use crate::results::Metrics;
 
 /// The processor time that this process and its ended children have used, in seconds.
 pub(crate) fn cpu_seconds() -> f64 {
-    with_ended_children(&stat_fields("/proc/self/stat"))
-}
-
-fn with_ended_children(fields: &HashMap<usize, f64>) -> f64 {
-    (13..=16).filter_map(|n| fields.get(&n)).sum::<f64>() / CLOCK_TICKS
+    seconds(&stat_fields("/proc/self/stat"), WITH_ENDED_CHILDREN)
 }
 
 /// The processor time that the running process `pid` has used, in seconds.
 pub(crate) fn cpu_seconds_of(pid: u32) -> f64 {
-    let fields = stat_fields(&format!("/proc/{pid}/stat"));
-    (13..=14).filter_map(|n| fields.get(&n)).sum::<f64>() / CLOCK_TICKS
+    seconds(&stat_fields(&format!("/proc/{pid}/stat")), ALONE)
+}
+
+/// Fields of a `stat` file: the processor time of a process, and that with its ended children.
+const ALONE: RangeInclusive<usize> = 13..=14;
+const WITH_ENDED_CHILDREN: RangeInclusive<usize> = 13..=16;
+
+fn seconds(stat: &HashMap<usize, f64>, fields: RangeInclusive<usize>) -> f64 {
+    fields.filter_map(|n| stat.get(&n)).sum::<f64>() / CLOCK_TICKS
 }
 
 /// The processor time that others have used since the machine started: all programs except this process and its
@@ -128,8 +132,8 @@ fn programs() -> HashMap<u32, Program> {
         let program = Program {
             name: name.trim().to_owned(),
             parent: fields.get(&3).copied().unwrap_or_default() as u32,
-            seconds: cpu_seconds_of(pid),
-            with_ended_children: with_ended_children(&fields),
+            seconds: seconds(&fields, ALONE),
+            with_ended_children: seconds(&fields, WITH_ENDED_CHILDREN),
         };
         Some((pid, program))
     };

@@ -216,18 +216,20 @@ impl Site {
 
     /// Lets packets leave through links of a router with its own address.
     fn masquerade(&self, scenario: &Scenario, index: usize, node: &Node) -> Result<(), Error> {
-        let outside = |interface: &&Interface| {
-            let link = &scenario.links[interface.link].name;
-            let router = scenario.router(&node.name);
-            router.is_some_and(|router| router.masquerade.contains(link))
+        let router = scenario.router(&node.name);
+        let Some(router) = router.filter(|router| !router.masquerade.is_empty()) else {
+            return Ok(());
         };
-        let outside = node.interfaces.iter().filter(outside);
-        let rules: String = outside
+        let is_outside = |interface: &&Interface| {
+            let link = &scenario.links[interface.link].name;
+            router.masquerade.contains(link)
+        };
+        let rules: String = node
+            .interfaces
+            .iter()
+            .filter(is_outside)
             .map(|interface| format!("oifname \"{}\" masquerade\n", interface.name))
             .collect();
-        if rules.is_empty() {
-            return Ok(());
-        }
         let ruleset = ["ip", "ip6"].map(|family| {
             format!(
                 "table {family} operator {{ chain postrouting {{\n\

@@ -278,20 +278,17 @@ impl Lab<'_> {
     ) -> Result<Vec<Router>, Error> {
         let nodes = topology.nodes.iter().enumerate();
         let routers = nodes.filter(|(_, node)| node.is_router);
-        ready(
-            routers
-                .zip(&scenario.routers)
-                .map(|((index, node), router)| {
-                    let sections = element.and_then(|element| element.sections_of(index));
-                    let subcommand = if sections.is_some() { "fe" } else { "router" };
-                    let namespace = &site.namespaces[index];
-                    let of_fpf = forwarding.map(|all| all.configuration(&node.name));
-                    self.start_router(site, namespace, subcommand, &node.name, |socket| {
-                        let more = [of_fpf, sections].map(Option::unwrap_or_default);
-                        configuration(topology, node, router.mode, socket) + &more.concat()
-                    })
-                }),
-        )
+        let routers = routers.zip(&scenario.routers);
+        ready(routers.map(|((index, node), router)| {
+            let sections = element.and_then(|element| element.sections_of(index));
+            let subcommand = if sections.is_some() { "fe" } else { "router" };
+            let namespace = &site.namespaces[index];
+            let of_fpf = forwarding.map(|all| all.configuration(&node.name));
+            self.start_router(site, namespace, subcommand, &node.name, |socket| {
+                let more = [of_fpf, sections].map(Option::unwrap_or_default);
+                configuration(topology, node, router.mode, socket) + &more.concat()
+            })
+        }))
     }
 
     /// Starts the control element, and waits until it listens.

@@ -9,16 +9,16 @@ pub struct Router {
     pub name: String,
     /// Who forwards.
     pub mode: Mode,
-    /// The links through which packets leave with the router's own address; not empty only in [`Mode::Queue`].
+    /// The links through which packets leave with the router's own address; empty in [`Mode::Routed`].
     pub masquerade: Vec<String>,
 }
 
 /// Who forwards in the lab. In simulation, both are the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mode {
-    /// weir.
+    /// weir forwards
     Routed,
-    /// The kernel; weir queues the packets that it sends.
+    /// The kernel forwards, and weir queues its packets
     Queue,
 }
 

@@ -9,7 +9,7 @@ use weir_live::namespace::Namespace;
 use super::bed::{Bed, OPERATOR_TABLE};
 use super::frame_counters::{FrameCounters, Port};
 use super::routes::routes_of;
-use super::{Done, Options, Watched};
+use super::{Done, Watched};
 use crate::error::Error;
 use crate::scenario::Mode;
 
@@ -64,7 +64,8 @@ impl Checks {
         &mut self,
         before: &FrameCounters,
         after: &FrameCounters,
-        options: &Options,
+        mode: Mode,
+        networks: u32,
     ) {
         for (name, port) in &after.ports {
             let [received, sent, dropped, held] = port.queue;
@@ -93,16 +94,13 @@ impl Checks {
         let what = "the router's counters account for all packets";
         self.equal(what, [received + created, sent + dropped + held], &seen);
         // Beside the queue, an interface carries the packets of starts and reloads.
-        let alone = ["lan", "wan"]
-            .into_iter()
-            .filter(|_| options.mode == Mode::Routed);
+        let alone = ["lan", "wan"].into_iter().filter(|_| mode == Mode::Routed);
         for name in alone {
             if let (Some(before), Some(after)) = (before.ports.get(name), after.ports.get(name)) {
                 self.beside_the_kernel(name, before, after);
             }
         }
         if let Some(routes) = after.routes {
-            let networks = options.routes;
             let seen = format!("{networks} networks, some also with an IPv6 route");
             let what = "the router has a route to every network";
             self.equal(what, [routes, routes_of(networks)], &seen);
@@ -236,10 +234,6 @@ fn tables(host: &Namespace) -> Result<String, Error> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use weir_base::Span;
-
     use super::super::frame_counters::Count;
     use super::*;
 
@@ -268,16 +262,7 @@ mod tests {
         let mut before = books();
         before.ports.insert("lan".to_owned(), Port::default());
         let mut checks = Checks::default();
-        let options = Options {
-            mode: Mode::Routed,
-            duration: Span::ZERO,
-            seed: 1,
-            routes: 0,
-            executable: None,
-            progress: false,
-            interrupt: Arc::default(),
-        };
-        checks.books(&before, after, &options);
+        checks.books(&before, after, Mode::Routed, 0);
         let failed = checks.all.into_iter().filter(|check| !check.holds);
         failed.map(|check| check.what).collect()
     }

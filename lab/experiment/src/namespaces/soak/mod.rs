@@ -170,7 +170,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     progress.say("traffic stopped; comparing the counters");
     let after = FrameCounters::settled(&bed)?;
     let mut checks = Checks::default();
-    checks.books(&before, &after, options);
+    checks.books(&before, &after, options.mode, options.routes);
     checks.usage(&watched);
     checks.done(&done);
     checks.answers(&bed);
