@@ -7,7 +7,7 @@ use weir::table::Table;
 use weir_base::Span;
 use weir_benches::{
     classifier, discipline, encapsulation, flow_cache, forwarding, headers, live, lookup, overload,
-    pacing, simulator,
+    pacing, simulator, translation,
 };
 use weir_forces_lab::associations::{self, Bench, Row};
 use weir_forces_live::tml::Transport;
@@ -117,6 +117,12 @@ pub(crate) enum BenchCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Finding the hosts behind a translated address in memory, by number of flows
+    Translation {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Pacing at 10 Mbit/s, 100 Mbit/s and 1 Gbit/s on real interfaces (needs root)
     Pacing {
         /// Seconds per rate
@@ -208,6 +214,15 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
                 print(&lookup_table(&rows))
             }
         }
+        BenchCommand::Translation { json } => {
+            const ROUNDS: usize = 5;
+            let rows = translation::run(ROUNDS, 1_000_000).map_err(wrong)?;
+            if json {
+                print_json(&rows)
+            } else {
+                print(&translation_table(&rows))
+            }
+        }
         BenchCommand::Simulator { rounds, json } => {
             let rows = simulator::run(rounds as usize).map_err(|e| Failure::Run(e.to_string()))?;
             if json {
@@ -297,6 +312,24 @@ struct ForwardingReport {
     path: Vec<forwarding::Row>,
     /// Rows of parsing, lookup and rewriting.
     headers: Vec<headers::Row>,
+}
+
+fn translation_table(rows: &[translation::Row]) -> String {
+    let mut table = Table::new(&[
+        Right("FLOWS"),
+        Right("NS PER PACKET, OUTER ADDRESS"),
+        Right("NS, HOST INSIDE"),
+        Right("QUESTIONS PER PACKET"),
+    ]);
+    for row in rows {
+        table.row([
+            row.flows.to_string(),
+            format!("{:.0}", row.outer_ns),
+            format!("{:.0}", row.inside_ns),
+            format!("{:.3}", row.questions),
+        ]);
+    }
+    table.to_string()
 }
 
 fn forwarding_table(report: &ForwardingReport) -> String {

@@ -57,8 +57,13 @@ pub fn run(disciplines: &[&str], rounds: usize, packets: usize) -> Result<Vec<Ro
     Ok(planes.into_iter().map(row).collect())
 }
 
-/// Carries at least `packets` of these frames from one port to the other, in bursts.
+/// Carries at least `packets` of these frames from the first port to the second one, in bursts.
 pub(crate) fn drive(plane: &mut Plane, frames: &[Vec<u8>], packets: usize) {
+    carry(plane, 1, frames, packets);
+}
+
+/// Carries at least `packets` of these frames from the first port to this one, in bursts.
+pub(crate) fn carry(plane: &mut Plane, to: usize, frames: &[Vec<u8>], packets: usize) {
     let mut done = 0;
     for burst in frames.chunks(BURST).cycle() {
         let now = clock::now();
@@ -74,7 +79,9 @@ pub(crate) fn drive(plane: &mut Plane, frames: &[Vec<u8>], packets: usize) {
         }
         drop(gathered);
         plane.step(now);
-        let sent = plane.flush(1, |burst, _| Ok::<_, std::convert::Infallible>(burst.len()));
+        let sent = plane.flush(to, |burst, _| {
+            Ok::<_, std::convert::Infallible>(burst.len())
+        });
         debug_assert_eq!(sent, Ok(false));
         done += burst.len();
         if done >= packets {

@@ -13,6 +13,7 @@
 //! - [`pacing`]: how well a paced port keeps its rate
 //! - [`simulator`]: how many packets the simulator carries in a second of processor time
 //! - [`testbed`]: the three hosts in a row on which the live measurements run
+//! - [`translation`]: cost of finding the host behind a translated address
 
 pub mod classifier;
 pub mod discipline;
@@ -27,3 +28,4 @@ pub mod overload;
 pub mod pacing;
 pub mod simulator;
 pub mod testbed;
+pub mod translation;
