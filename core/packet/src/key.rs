@@ -191,6 +191,17 @@ impl FlowKey {
         (u128::from_be_bytes(address) & (u128::MAX << (128 - length))).to_be_bytes()
     }
 
+    /// What SipHash reads of a key after its addresses: the ports in network order, protocol and family; and the length of
+    /// the message (38 bytes).
+    #[inline]
+    fn last_word(&self) -> u64 {
+        u64::from(self.source_port.swap_bytes())
+            | u64::from(self.destination_port.swap_bytes()) << 16
+            | u64::from(self.protocol) << 32
+            | (self.family as u64) << 40
+            | 38 << 56
+    }
+
     /// The source as an IP address, unless the key is a link-layer one.
     pub fn source_ip(&self) -> Option<IpAddr> {
         self.address(self.source)
@@ -267,8 +278,9 @@ pub struct Keys {
     /// Index of each slot's key in `entries`, if packets share keys; otherwise each key is at its slot.
     shared: Vec<Shared>,
     secret: (u64, u64),
-    /// The secret of [`Self::hash_host`]. It is separate, so that knowledge of it reveals nothing about `secret`.
-    address_secret: [u64; 3],
+    /// The secret of [`Self::hash_host`] and [`Self::hash_in_table`]. It is separate, so that knowledge of it reveals nothing
+    /// about `secret`.
+    table_secret: [u64; 3],
 }
 
 /// The index of a key that packets share.
@@ -289,7 +301,7 @@ impl Keys {
             entries: vec![Hashed::default(); slots],
             shared: Vec::new(),
             secret,
-            address_secret: [1, 2, 3].map(|word| sip13(secret, [], word)),
+            table_secret: [1, 2, 3].map(|word| sip13(secret, [], word)),
         }
     }
 
@@ -398,28 +410,37 @@ impl Keys {
             KeyKind::DestinationPrefix => key.site(key.destination),
             KeyKind::Flow | KeyKind::Pair => return 0,
         };
-        let bits = u128::from_le_bytes(address);
-        let [a, b, c] = self.address_secret;
-        let folded = folded(bits as u64 ^ a, (bits >> 64) as u64 ^ b);
-        self::folded(folded ^ key.family as u64, c)
+        let [_, _, c] = self.table_secret;
+        folded(self.hash_address(address) ^ key.family as u64, c)
+    }
+
+    /// A keyed hash of a whole key, for tables as [`Self::hash_host`] describes them.
+    #[inline]
+    pub fn hash_in_table(&self, key: &FlowKey) -> u64 {
+        let [_, _, c] = self.table_secret;
+        let (source, destination) = (key.source, key.destination);
+        let [source, destination] = [source, destination].map(|address| self.hash_address(address));
+        folded(source ^ c, destination ^ key.last_word())
+    }
+
+    #[inline]
+    fn hash_address(&self, address: [u8; 16]) -> u64 {
+        let ([low, high], [a, b, _]) = (halves(address), self.table_secret);
+        folded(low ^ a, high ^ b)
     }
 
     /// The keyed hash of any key.
     #[inline]
     pub fn hash_key(&self, key: &FlowKey) -> u64 {
-        let halves = |address: [u8; 16]| {
-            let bits = u128::from_le_bytes(address);
-            [bits as u64, (bits >> 64) as u64]
-        };
         let ([a, b], [c, d]) = (halves(key.source), halves(key.destination));
-        // The ports in network order, protocol and family; and the length of the message (38 bytes).
-        let last = u64::from(key.source_port.swap_bytes())
-            | u64::from(key.destination_port.swap_bytes()) << 16
-            | u64::from(key.protocol) << 32
-            | (key.family as u64) << 40
-            | 38 << 56;
-        sip13(self.secret, [a, b, c, d], last)
+        sip13(self.secret, [a, b, c, d], key.last_word())
     }
+}
+
+#[inline]
+fn halves(address: [u8; 16]) -> [u64; 2] {
+    let bits = u128::from_le_bytes(address);
+    [bits as u64, (bits >> 64) as u64]
 }
 
 /// The product, its halves folded into one.
@@ -478,11 +499,12 @@ mod tests {
     }
 
     #[test]
-    fn addresses_in_a_row_fill_sets_as_chance_would() {
+    fn addresses_and_ports_in_a_row_fill_sets_as_chance_would() {
         let mut keys = Keys::new(1, (3, 4));
         let packet = Packet::new(0, Slot(0), 60, Instant::ZERO);
         let mut v4 = [[0_u32; 64]; 2];
         let mut v6 = v4;
+        let mut ports = v4;
         for n in 0..6400_u32 {
             let address: IpAddr = Ipv4Addr::from(0x0a00_0000 + n).into();
             keys.set(Slot(0), FlowKey::ip(address, address, 6, 1, 2));
@@ -494,8 +516,11 @@ mod tests {
             let hash = keys.hash_host(&packet, KeyKind::Source);
             v6[0][hash as usize % 64] += 1;
             v6[1][(hash >> 58) as usize] += 1;
+            let hash = keys.hash_in_table(&FlowKey::ip(address, address, 6, n as u16, 443));
+            ports[0][hash as usize % 64] += 1;
+            ports[1][(hash >> 58) as usize] += 1;
         }
-        for set in v4.into_iter().chain(v6).flatten() {
+        for set in v4.into_iter().chain(v6).chain(ports).flatten() {
             assert!((50..=150).contains(&set), "{set}, where 100 are expected");
         }
     }

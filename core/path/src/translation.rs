@@ -13,9 +13,9 @@
 //!
 //! # Bounds
 //!
-//! Memory is fixed: [`SETS`] times [`WAYS`] answers of 40 bytes. The questions of a direction are limited ([`ASKS`]),
-//! so a flood of new tuples from outside costs a bounded share of the processor, and leaves the budget of flows from
-//! inside alone. Without an answer, a packet has the key of its own addresses, like the packets of the machine itself.
+//! Memory is fixed: [`SETS`] times [`WAYS`] answers of 40 bytes. With a hundred thousand connections, fewer than one in a
+//! thousand finds its set full. The questions of a port are limited ([`ASKS`]), so a flood of new tuples from outside
+//! costs a bounded share of the processor, and leaves the budget of flows from inside alone. Without an answer, a packet has the key of its own addresses, like the packets of the machine itself.
 
 use std::collections::HashMap;
 
@@ -32,15 +32,20 @@ use crate::ip::error_budget::{Bucket, Limit};
 /// Sets of answers; a tuple belongs to one set.
 const SETS: usize = 1 << 15;
 /// Answers in a set.
-const WAYS: usize = 4;
+const WAYS: usize = 8;
 /// Datagrams whose first fragment is remembered.
 const DATAGRAMS: usize = 256;
 /// Flows without an answer whose waiting packets are counted.
 const PENDING_MAX: usize = 4096;
-/// Questions of a direction.
+/// Questions of a port.
 const ASKS: Limit = Limit {
     rate: 10_000,
     burst: 100,
+};
+/// Questions of a port about tuples with an outdated answer. The rest of the tokens is for tuples without one.
+const ASKS_AGAIN: Limit = Limit {
+    burst: ASKS.burst / 2,
+    ..ASKS
 };
 /// After a pause of this length, the tuple of a flow may belong to another connection. The kernel keeps a tuple for 10 s or
 /// more after its last packet.
@@ -76,11 +81,42 @@ pub trait ConnectionTracking: Send {
     fn find(&mut self, tuple: &FlowKey) -> Answer;
 }
 
+/// A port at which packets have their addresses outside.
+#[derive(Clone, Copy, Debug)]
+pub struct Side {
+    /// Whether its packets leave to the outside, or arrive from there.
+    pub(crate) direction: Direction,
+    budget: Bucket,
+    /// Questions to the connection tracking.
+    pub questions: u64,
+    /// Packets without an answer in use whose question exceeded the budget of the port.
+    pub unasked: u64,
+}
+
+impl Side {
+    pub(crate) fn new(direction: Direction) -> Self {
+        let budget = Bucket::default();
+        Self {
+            direction,
+            budget,
+            questions: 0,
+            unasked: 0,
+        }
+    }
+}
+
+/// Answers about the tuples of a set. The hashes fill one cache line, so a look-up costs two.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+struct Set {
+    /// Keyed hashes of the tuples. Senders cannot make two tuples share a hash.
+    hashes: [u64; WAYS],
+    answers: [Remembered; WAYS],
+}
+
 /// An answer, and the time of its last use.
 #[derive(Clone, Copy, Debug, Default)]
 struct Remembered {
-    /// Keyed hash of the tuple. Senders cannot make two tuples share a hash.
-    hash: u64,
     used: Instant,
     answer: Answer,
 }
@@ -88,10 +124,8 @@ struct Remembered {
 /// Answers about flows, and the packets that wait without one.
 pub struct Translations {
     tracking: Box<dyn ConnectionTracking>,
-    sets: Box<[[Remembered; WAYS]]>,
+    sets: Box<[Set]>,
     datagrams: Box<[(u64, Inside)]>,
-    /// By direction.
-    budgets: [Bucket; 2],
     /// Waiting packets of each flow that had no answer, by the hash of the tuple.
     pending: HashMap<u64, u32>,
     /// For each slot of the pool the flow in `pending` that its packet counts for, or zero.
@@ -103,9 +137,8 @@ impl Translations {
     pub fn new(tracking: Box<dyn ConnectionTracking>, slots: usize) -> Self {
         Self {
             tracking,
-            sets: vec![[Remembered::default(); WAYS]; SETS].into_boxed_slice(),
+            sets: vec![Set::default(); SETS].into_boxed_slice(),
             datagrams: vec![Default::default(); DATAGRAMS].into_boxed_slice(),
-            budgets: [Bucket::default(); 2],
             pending: HashMap::new(),
             counted: vec![0; slots].into_boxed_slice(),
         }
@@ -116,16 +149,17 @@ impl Translations {
         &mut self,
         keys: &mut Keys,
         slot: Slot,
-        direction: Direction,
+        side: &mut Side,
         (frame, headers): (&[u8], &Headers),
         now: Instant,
     ) {
+        let direction = side.direction;
         if !headers.is_ip() {
             return;
         }
         let key = *keys.key_at(slot);
         if headers.fragment == Fragment::Later {
-            let hash = keys.hash_key(&datagram(&key, frame, headers));
+            let hash = keys.hash_in_table(&datagram(&key, frame, headers));
             let (found, inside) = self.datagrams[hash as usize % DATAGRAMS];
             if found == hash {
                 keys.set(slot, renamed(key, inside, direction));
@@ -135,11 +169,11 @@ impl Translations {
         let Some(tuple) = from_outside(key, direction, frame, headers) else {
             return;
         };
-        let hash = keys.hash_key(&tuple);
-        match self.answer(hash, &tuple, direction, now) {
+        let hash = keys.hash_in_table(&tuple);
+        match self.answer(hash, &tuple, side, now) {
             Answer::Translated(inside) if !self.pending.contains_key(&hash) => {
                 if headers.fragment == Fragment::First {
-                    let hash = keys.hash_key(&datagram(&key, frame, headers));
+                    let hash = keys.hash_in_table(&datagram(&key, frame, headers));
                     self.datagrams[hash as usize % DATAGRAMS] = (hash, inside);
                 }
                 keys.set(slot, renamed(key, inside, direction));
@@ -178,9 +212,10 @@ impl Translations {
     }
 
     #[inline]
-    fn answer(&mut self, hash: u64, tuple: &FlowKey, direction: Direction, now: Instant) -> Answer {
+    fn answer(&mut self, hash: u64, tuple: &FlowKey, side: &mut Side, now: Instant) -> Answer {
         let set = &mut self.sets[hash as usize % SETS];
-        if let Some(known) = set.iter_mut().find(|known| known.hash == hash)
+        if let Some(place) = set.place(hash)
+            && let known = &mut set.answers[place]
             && !known.is_outdated(now)
         {
             if known.answer != Answer::Unknown {
@@ -188,34 +223,41 @@ impl Translations {
             }
             return known.answer;
         }
-        self.ask(hash, tuple, direction, now)
+        self.ask(hash, tuple, side, now)
     }
 
     #[cold]
-    fn ask(&mut self, hash: u64, tuple: &FlowKey, direction: Direction, now: Instant) -> Answer {
+    fn ask(&mut self, hash: u64, tuple: &FlowKey, side: &mut Side, now: Instant) -> Answer {
         let set = &mut self.sets[hash as usize % SETS];
-        let same = set.iter().position(|known| known.hash == hash);
-        let budget = &mut self.budgets[direction as usize];
-        if !budget.has_token(&ASKS, now) {
-            return same.map_or(Answer::Unknown, |place| set[place].answer);
+        let same = set.place(hash);
+        let limit = same.map_or(&ASKS, |_| &ASKS_AGAIN);
+        if !side.budget.has_token(limit, now) {
+            side.unasked += 1;
+            return same.map_or(Answer::Unknown, |place| set.answers[place].answer);
         }
-        budget.take(&ASKS, now);
+        side.budget.take(&ASKS, now);
+        side.questions += 1;
         let answer = self.tracking.find(tuple);
         // An outdated answer goes first. A tuple without a connection never replaces an answer in use.
-        let places = 0..WAYS;
         let place = same.or_else(|| {
-            let least = |place: &usize| (!set[*place].is_outdated(now), set[*place].used);
-            let place = places.min_by_key(least)?;
-            (answer != Answer::Unknown || set[place].is_outdated(now)).then_some(place)
+            let rank = |place: &usize| {
+                let known = &set.answers[*place];
+                (!known.is_outdated(now), known.used)
+            };
+            let place = (0..WAYS).min_by_key(rank)?;
+            (answer != Answer::Unknown || set.answers[place].is_outdated(now)).then_some(place)
         });
         if let Some(place) = place {
-            set[place] = Remembered {
-                hash,
-                used: now,
-                answer,
-            };
+            set.hashes[place] = hash;
+            set.answers[place] = Remembered { used: now, answer };
         }
         answer
+    }
+}
+
+impl Set {
+    fn place(&self, hash: u64) -> Option<usize> {
+        self.hashes.iter().position(|known| *known == hash)
     }
 }
 
@@ -355,6 +397,7 @@ mod tests {
     struct Bench {
         model: Model,
         translations: Translations,
+        sides: [Side; 2],
         pool: Pool,
         now: Instant,
     }
@@ -364,6 +407,7 @@ mod tests {
             let (model, pool) = (Model::default(), Pool::new(400, 2048, (1, 2)));
             Self {
                 translations: Translations::new(Box::new(model.clone()), 400),
+                sides: [OUT, IN].map(Side::new),
                 model,
                 pool,
                 now: Instant::from_nanos(1_000_000_000),
@@ -392,8 +436,9 @@ mod tests {
             let packet = classified.packet;
             let (keys, frame) = self.pool.keys_and_frame(&packet);
             let headers = &classified.headers;
+            let side = &mut self.sides[usize::from(direction == IN)];
             self.translations
-                .translate(keys, packet.slot, direction, (frame, headers), self.now);
+                .translate(keys, packet.slot, side, (frame, headers), self.now);
             (self.pool.keys.key(&packet).to_string(), packet)
         }
 
@@ -489,12 +534,29 @@ mod tests {
             bench.shown(&udp(SERVER, OUTER, (53, port)), IN);
         }
         assert_eq!(bench.questions(), ASKS.burst);
+        assert_eq!(bench.sides[1].unasked, 300 - u64::from(ASKS.burst));
         bench.connect(answered(6000), 5000);
         let out = udp(OUTER, SERVER, (6000, 53));
         assert_eq!(
             bench.shown(&out, OUT),
             "10.0.0.7:5000 > 198.51.100.1:53 udp"
         );
+    }
+
+    #[test]
+    fn new_flows_are_asked_about_while_many_answers_are_outdated() {
+        let mut bench = Bench::new();
+        for port in 1000..1100 {
+            bench.connect(answered(port), port);
+            bench.shown(&udp(OUTER, SERVER, (port, 53)), OUT);
+        }
+        bench.wait(6000);
+        bench.connect(answered(6000), 5000);
+        for port in (1000..1100).chain([6000]) {
+            let out = udp(OUTER, SERVER, (port, 53));
+            assert!(bench.shown(&out, OUT).starts_with("10.0.0.7:"), "{port}");
+        }
+        assert_eq!(bench.questions(), 100 + ASKS_AGAIN.burst + 1);
     }
 
     #[test]
@@ -545,11 +607,12 @@ mod tests {
         let out = udp(OUTER, SERVER, (6000, 53));
         bench.shown(&out, OUT);
         // All in one set.
-        let hash = bench.pool.keys.hash_key(&answered(6000));
+        let hash = bench.pool.keys.hash_in_table(&answered(6000));
         for n in 1..100 {
             let hash = hash.wrapping_add(n * SETS as u64);
             bench.wait(20);
-            bench.translations.ask(hash, &answered(1), IN, bench.now);
+            let side = &mut bench.sides[1];
+            bench.translations.ask(hash, &answered(1), side, bench.now);
         }
         let questions = bench.questions();
         assert_eq!(

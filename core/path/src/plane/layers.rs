@@ -224,12 +224,12 @@ impl Plane {
             *place = left;
         }
         let Classified { packet, headers } = classify(&mut self.pool, parsed);
-        if let (Some(direction), Some(translations)) =
-            (self.ports[ingress].translates, &mut self.translations)
+        if let (Some(side), Some(translations)) =
+            (&mut self.ports[ingress].translates, &mut self.translations)
         {
             let (keys, frame) = self.pool.keys_and_frame(&packet);
             let slot = packet.slot;
-            translations.translate(keys, slot, direction, (frame, &headers), arrival.at);
+            translations.translate(keys, slot, side, (frame, &headers), arrival.at);
         }
         let port = if self.ports[ingress].mode == Mode::Queue {
             Ok(ingress)

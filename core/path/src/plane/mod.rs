@@ -40,7 +40,7 @@ use crate::plane::round_trips::Measured;
 use crate::plane::step::Arrival;
 use crate::plane::watch::{Fetched, Frame, PacketRecorder, Place, Sightings, Want, Watched};
 use crate::talkers::Talkers;
-use crate::translation::{ConnectionTracking, Translations};
+use crate::translation::{ConnectionTracking, Side, Translations};
 
 /// The network layer of a port: how frames that arrive at it are forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ pub struct PlanePort {
     /// Name of the port, for holders that outlive the port.
     pub(crate) label: Arc<str>,
     /// The side of a translation at which the port sees packets, if its flows have their addresses inside.
-    pub(crate) translates: Option<Direction>,
+    pub translates: Option<Side>,
     /// Whether the device of the port does what senders left to hardware.
     pub(crate) offloads: bool,
     /// Measurement of round trips, if enabled.
@@ -245,7 +245,7 @@ impl Plane {
 
     /// Lets the flows of a port have their addresses inside: its packets leave to the outside, or arrive from there.
     pub fn set_translates(&mut self, number: usize, direction: Direction) {
-        self.ports[number].translates = Some(direction);
+        self.ports[number].translates = Some(Side::new(direction));
     }
 
     /// Closes a port: it accepts no more packets, and sends the packets that it holds at its rate.
@@ -558,7 +558,8 @@ impl Plane {
 impl PlanePort {
     /// Whether the port carries what the interface has received, with the kernel behind it.
     pub fn is_inbound(&self) -> bool {
-        self.translates == Some(Direction::Inbound)
+        let side = self.translates.as_ref();
+        side.is_some_and(|side| side.direction == Direction::Inbound)
     }
 
     /// Whether the port leads to processes of this machine instead of a link.

@@ -1,13 +1,15 @@
 //! The ports and their links.
 
 use weir_base::Tally;
+use weir_model::Value;
 use weir_model::class::{COUNT, Cell, Class, Condition, Event, Layout};
 use weir_path::ip::tables::Interface;
 use weir_path::plane::{Plane, PlanePort};
+use weir_path::translation::Side;
 
 use super::{
-    BYTE_COUNTER, BYTES, Block, Column, FLAG, IN, OUT, PACKET_COUNTER, RATE_BPS, Row, Source, TEXT,
-    component, components, rows,
+    BYTE_COUNTER, BYTES, Block, COUNTER, Column, FLAG, IN, OUT, PACKET_COUNTER, RATE_BPS, Row,
+    Source, TEXT, component, components, rows,
 };
 use crate::mac;
 use crate::port;
@@ -100,6 +102,12 @@ struct PortView<'a> {
     interface: Option<&'a Interface>,
     up: bool,
     carrier: bool,
+}
+
+impl PortView<'_> {
+    fn translation(&self, read: impl Fn(&Side) -> u64) -> Value {
+        self.slot.translates.as_ref().map(read).into()
+    }
 }
 
 impl Row for PortRow {
@@ -197,4 +205,15 @@ const COLUMNS: &[Column<PortRow>] = &[
     component(18, "on_wire", BYTE_COUNTER, "0")
         .about("Bytes on the wire, including `charge`, of sent frames and of the kernel's own frames.")
         .read(|port| port.slot.on_the_wire().into()),
+    component(19, "nat_questions", COUNTER, "0")
+        .optional()
+        .about("Questions to the connection tracking for the hosts behind translated addresses; null except in mode `queue`.")
+        .read(|port| port.translation(|side| side.questions)),
+    component(20, "nat_unasked", PACKET_COUNTER, "0")
+        .optional()
+        .about(
+            "Packets whose host was not asked for because the questions of the port are limited; their flows keep the \
+             outer address.",
+        )
+        .read(|port| port.translation(|side| side.unasked)),
 ];
