@@ -6,6 +6,7 @@
 //! ```
 
 mod devices;
+mod peers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -414,6 +414,43 @@ fn hosts_behind_the_translation_share_whatever_their_number_of_connections() {
 }
 
 #[test]
+fn the_directions_of_a_half_duplex_link_share_one_rate() {
+    const RATE: f64 = 4e6;
+    const ON_WIRE: f64 = 8.0 * (1000 + 28 + 14 + 24) as f64;
+    let Some(mut bench) = bench() else {
+        return;
+    };
+    let rate = CONFIG.replace("20 Mbit", "4 Mbit");
+    bench.start(&rate.replace("rate = \"50 Mbit\"", "rate_of = \"up\""));
+    await_queues(&bench);
+    let hosts = TwoHosts::new(&bench);
+    let (_, inside) = &hosts.inside[0];
+    let (_, peer) = hosts.peers[0];
+    let to = hosts.server.local_addr().unwrap();
+    let (mut arrived, mut begun, mut buffer) = ([0_u32; 2], 0, [0; 2000]);
+    let mut start = Instant::now();
+    while arrived[0] + arrived[1] < 1500 {
+        let _ = inside.send_to(&[0; 1000], to);
+        let _ = hosts.server.send_to(&[0; 1000], peer);
+        for (arrived, socket) in arrived.iter_mut().zip([&hosts.server, inside]) {
+            while let Ok((bytes, _)) = socket.recv_from(&mut buffer) {
+                begun += 1;
+                match begun {
+                    ..500 => start = Instant::now(),
+                    _ => *arrived += u32::from(bytes == 1000),
+                }
+            }
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    let [up, down] = arrived;
+    let rate = f64::from(up + down) * ON_WIRE / start.elapsed().as_secs_f64();
+    println!("up {up}, down {down}, together {rate:.0} bit/s");
+    assert!(up.abs_diff(down) < 75, "{up} and {down}");
+    assert!(rate < 1.02 * RATE, "{rate:.0} bit/s");
+}
+
+#[test]
 fn one_command_queues_an_interface_and_its_service_has_the_same_file() {
     let Some(mut bench) = bench() else {
         return;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use weir_base::Rate;
 use weir_base::setting::{Scalar, Setting, Settings, did_you_mean, nearest};
 use weir_discipline::Spec;
 use weir_model::fault::ResultCode;
@@ -150,8 +151,54 @@ impl Plan {
         if plan.fpf.is_stale() {
             plan.fpf = Arc::new(Arc::unwrap_or_clone(plan.fpf).build()?);
         }
+        plan.share_rates().map_err(|fault| vec![fault])?;
         plan.check_together().map_err(|fault| vec![fault])?;
         Ok(plan)
+    }
+
+    /// Gives ports that share a rate the rate of the other port.
+    fn share_rates(&mut self) -> Result<(), Fault> {
+        let rate_of = |port: &PortPlan| {
+            let Some(other) = port.rate_of.as_deref() else {
+                return Ok(port.rate);
+            };
+            self.shared_rate(port, other).map_err(|why| {
+                let path = ComponentPath::new([section::PORT.key, &port.name, "rate_of"]);
+                Fault::new(path, why)
+            })
+        };
+        let rates = self.ports.iter().map(rate_of);
+        let rates: Vec<_> = rates.collect::<Result<_, _>>()?;
+        for (port, rate) in self.ports.iter_mut().zip(rates) {
+            port.rate = rate;
+        }
+        Ok(())
+    }
+
+    /// The rate of the port `other`, which `port` shares; or why it cannot.
+    fn shared_rate(&self, port: &PortPlan, other: &str) -> Result<Option<Rate>, String> {
+        let Some(of) = self.ports.iter().find(|port| port.name == other) else {
+            let near = did_you_mean(nearest(other, self.names(Named::Port).into_iter()));
+            return Err(format!("there is no port `{other}`{near}"));
+        };
+        if let Some(next) = &of.rate_of {
+            return Err(format!(
+                "the port `{other}` shares the rate of `{next}` itself; name a port with `rate`"
+            ));
+        }
+        if port.settings.setting("rate") != &Setting::Rate(Rate::default()) {
+            return Err(
+                "a port that shares a rate has no rate of its own; remove `rate` or `rate_of`"
+                    .to_owned(),
+            );
+        }
+        if of.auto.is_some() {
+            return Err(format!(
+                "the rate of `{other}` is \"auto\" and cannot be shared; set a rate like \"95 Mbit\""
+            ));
+        }
+        let none = || format!("the port `{other}` has no rate to share; set port.{other}.rate");
+        of.rate.map(Some).ok_or_else(none)
     }
 
     /// [`Self::checked`] without the rules between blocks.
@@ -557,6 +604,7 @@ mod tests {
                 "port.wan.rate_interval=20 ms",
                 "port.wan.rate_least=1 Mbit",
                 "port.wan.rate_most=1 Gbit",
+                "port.wan.rate_of=",
                 "port.wan.rate_threshold=8 ms",
                 "port.wan.reflectors=",
                 "port.wan.source_check=kernel",
@@ -885,6 +933,54 @@ mod tests {
             faults[0].starts_with("port.a.kind: a bridge cannot have"),
             "{faults:?}"
         );
+    }
+
+    #[test]
+    fn ports_share_a_rate_and_follow_it() {
+        let set = |port, key, value| change(&["port", port, key], text(value));
+        let shared = [
+            set("a", "rate", "95 Mbit"),
+            set("b", "rate_of", "a"),
+            set("c", "rate_of", "a"),
+        ];
+        let rates = |plan: &Plan| -> Vec<_> {
+            let rates = plan.ports.iter().map(|port| port.rate.map(Rate::as_bps));
+            rates.collect()
+        };
+        let plan = Plan::check(&shared).unwrap();
+        assert_eq!(rates(&plan), [Some(95_000_000); 3]);
+        let plan = plan.with(&[set("a", "rate", "50 Mbit")]).unwrap();
+        assert_eq!(rates(&plan), [Some(50_000_000); 3]);
+        let own = [set("c", "rate_of", ""), set("c", "rate", "1 Mbit")];
+        let plan = plan.with(&own).unwrap();
+        assert_eq!(
+            rates(&plan),
+            [Some(50_000_000), Some(50_000_000), Some(1_000_000)]
+        );
+        for (port, key, value, expected) in [
+            ("b", "rate_of", "d", "there is no port `d`"),
+            (
+                "b",
+                "rate_of",
+                "c",
+                "the port `c` shares the rate of `a` itself",
+            ),
+            (
+                "b",
+                "rate_of",
+                "b",
+                "the port `b` shares the rate of `b` itself",
+            ),
+            ("b", "rate", "1 Mbit", "remove `rate` or `rate_of`"),
+            ("a", "rate", "0 bit", "set port.a.rate"),
+            ("a", "rate", "auto", "cannot be shared"),
+        ] {
+            let plan = Plan::check(&shared).unwrap();
+            let reflectors = set("a", "reflectors", "192.0.2.1");
+            let faults = plan.with(&[reflectors, set(port, key, value)]);
+            let found = faults.unwrap_err()[0].to_string();
+            assert!(found.contains(expected), "{found}");
+        }
     }
 
     #[test]

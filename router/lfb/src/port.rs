@@ -139,6 +139,14 @@ pub const PARAMETERS: &[Parameter] = &[
          has received, before the kernel takes them",
     )
     .id(34),
+    Parameter::new(
+        "rate_of",
+        Kind::Text(NAME_BYTES_MAX),
+        "",
+        "name of the port whose `rate` this port shares: all ports of a rate together send at most that much, each of \
+         them an equal part if all have packets; by default the port has a rate of its own",
+    )
+    .id(35),
 ];
 
 /// The frames of an interface that a port queues.
@@ -165,6 +173,8 @@ pub struct PortPlan {
     pub is_tun: bool,
     /// Rate to which the port is paced, initially if it finds its rate; `None` if it is not paced.
     pub rate: Option<Rate>,
+    /// Name of the port whose rate this port shares.
+    pub rate_of: Option<String>,
     /// Parameters of a port that finds its rate.
     pub auto: Option<Arc<AutoRate>>,
     /// Bytes that a frame occupies on the link.
@@ -206,9 +216,10 @@ fn check_tun(settings: &Settings, interface: &str) -> Result<(), (&'static str, 
         );
         return Err(("interface", why));
     }
-    if settings.setting("rate") != &Setting::Rate(Rate::default()) {
+    let has_rate = settings.setting("rate") != &Setting::Rate(Rate::default());
+    if has_rate || !settings.text("rate_of").is_empty() {
         let why = "a port of kind \"tun\" has no rate: its packets are paced at their output ports";
-        return Err(("rate", why.to_owned()));
+        return Err((if has_rate { "rate" } else { "rate_of" }, why.to_owned()));
     }
     if settings.word("source_check") != "kernel" {
         let why =
@@ -298,6 +309,7 @@ impl PortPlan {
             name: name.to_owned(),
             is_tun,
             rate,
+            rate_of: Some(settings.text("rate_of").to_owned()).filter(|name| !name.is_empty()),
             auto,
             framing: framing(&settings)?,
             local_share: settings.ratio("local_share"),

@@ -62,7 +62,7 @@ const AFTER: [&str; 2] = [
     "ip address add 10.77.2.2/24 dev d0; ip link set d0 up; ip route replace default via 10.77.2.1",
     "ip address add 10.77.2.1/24 dev d0; ip link set d0 up",
 ];
-const RULES: &str = "\
+pub(super) const RULES: &str = "\
 table ip home {
     chain translate { type nat hook postrouting priority 100; oifname d0 masquerade; }
     chain guard {
@@ -115,7 +115,7 @@ fn in_the_guest() {
         }
         rules(&bench, RULES);
         eventually(name, || bench.ping(PING));
-        start(&mut bench);
+        start(&mut bench, "d0", &RATES);
         bench.eventually("pings pass the queues", || {
             bench.ping(PING) && sent(&bench).is_some_and(|sent| sent.iter().all(|n| *n > 0))
         });
@@ -154,7 +154,7 @@ fn in_the_guest() {
 }
 
 /// Runs a script, which finds the namespace of the other host in `$PEER`.
-fn shell(host: &Namespace, script: &str, peer: &Namespace) {
+pub(super) fn shell(host: &Namespace, script: &str, peer: &Namespace) {
     // The shell of busybox has an `ip` of its own.
     let mut command = Command::new("dash");
     command.args(["-ec", script]).env("PEER", peer.path());
@@ -166,18 +166,18 @@ fn shell(host: &Namespace, script: &str, peer: &Namespace) {
     );
 }
 
-/// Starts `weir queue`.
-fn start(bench: &mut Bench) {
+/// Starts `weir queue` at a device with these rates.
+pub(super) fn start(bench: &mut Bench, device: &str, rates: &[&str]) {
     let log = bench.folder.join("weir.log");
     let mut command = Command::new(weir());
-    command.args(["queue", "d0"]).args(RATES);
+    command.args(["queue", device]).args(rates);
     command.stderr(File::create(&log).unwrap());
     let process = bench.spawner.spawn(&bench.bed.router, command).unwrap();
     bench.router = Some(Router { process, log });
 }
 
 /// Packets that the ports have sent, if the router answers.
-fn sent(bench: &Bench) -> Option<[u64; 2]> {
+pub(super) fn sent(bench: &Bench) -> Option<[u64; 2]> {
     let mut command = Command::new(weir());
     command.args(["show", "ports", "--json"]);
     let shown = bench

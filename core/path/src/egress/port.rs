@@ -79,7 +79,7 @@ impl Port {
         mut room: usize,
         departed: &mut dyn FnMut(Packet, Transmission),
     ) -> Option<Instant> {
-        self.clock = self.clock.max(now.before(self.lag_max));
+        self.catch_up(now);
         let mut ready = self.queue.ready(self.clock);
         loop {
             let due = self.next_event(ready, room > 0)?.max(self.clock);
@@ -113,6 +113,32 @@ impl Port {
                 ready = self.queue.ready(due);
             }
         }
+    }
+
+    /// Gives up the transmission time that a late step at `now` may not use.
+    pub(crate) fn catch_up(&mut self, now: Instant) {
+        self.clock = self.clock.max(now.before(self.lag_max));
+    }
+
+    /// The time of the next event; the link's own events count only if it may start a frame.
+    pub(crate) fn due(&self, link_may_start: bool) -> Option<Instant> {
+        let next = self.next_event(self.queue.ready(self.clock), link_may_start)?;
+        Some(next.max(self.clock))
+    }
+
+    /// Whether a step at `at` would let the link start a frame, unless the discipline drops it.
+    pub(crate) fn may_start(&self, at: Instant) -> bool {
+        self.transmitter.free_at() <= at && self.queue.ready(at) == Ready::Now
+    }
+
+    /// Makes the link busy for as long as the link of another port, with which it shares its rate.
+    pub(crate) fn wait_for(&mut self, other: Instant) {
+        self.transmitter.wait_for(other);
+    }
+
+    /// When the link has finished all its frames.
+    pub(crate) fn free_at(&self) -> Instant {
+        self.transmitter.free_at()
     }
 
     /// A shortcut for a port at which exactly one packet has just arrived: if its queue lets the packet through, its

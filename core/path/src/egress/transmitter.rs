@@ -198,6 +198,11 @@ impl Transmitter {
         self.free_at = self.free_at.min(before.max(at + DEBT_MAX));
     }
 
+    /// Starts no frame before `until`.
+    pub(crate) fn wait_for(&mut self, until: Instant) {
+        self.free_at = self.free_at.max(until);
+    }
+
     /// Replaces the link at `now`.
     pub fn replace(&mut self, link: Link, now: Instant) {
         // The debt of a slow link must not block a fast link for long.

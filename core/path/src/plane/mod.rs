@@ -12,6 +12,7 @@ pub mod observe;
 pub mod overlay;
 mod redirect;
 mod round_trips;
+mod shared;
 pub mod step;
 mod superframes;
 pub mod watch;
@@ -37,6 +38,7 @@ use crate::plane::deferred::Deferred;
 use crate::plane::observe::{At, Batch, Events, Observers, TooMany};
 use crate::plane::overlay::Overlay;
 use crate::plane::round_trips::Measured;
+use crate::plane::shared::SharedRate;
 use crate::plane::step::Arrival;
 use crate::plane::watch::{Fetched, Frame, PacketRecorder, Place, Sightings, Want, Watched};
 use crate::talkers::Talkers;
@@ -88,6 +90,8 @@ pub struct PlanePort {
     pub(crate) label: Arc<str>,
     /// The side of a translation at which the port sees packets, if its flows have their addresses inside.
     pub translates: Option<Side>,
+    /// Name of the port whose rate this port shares.
+    pub(crate) rate_of: Option<String>,
     /// Whether the device of the port does what senders left to hardware.
     pub(crate) offloads: bool,
     /// Measurement of round trips, if enabled.
@@ -112,6 +116,7 @@ pub struct Plane {
     /// The counters of dropped and marked packets.
     pub fates: DropCounters,
     pub(crate) ports: Vec<PlanePort>,
+    pub(crate) shared: Vec<SharedRate>,
     pub(crate) tables: Arc<Tables>,
     pub(crate) next_hops: NextHopCache,
     pub(crate) passed: Passed,
@@ -154,6 +159,7 @@ impl Plane {
             pool: Pool::new(packets, frame_bytes_max, secret),
             fates: DropCounters::default(),
             ports: Vec::new(),
+            shared: Vec::new(),
             tables: Arc::default(),
             next_hops: NextHopCache::default(),
             passed: Passed::default(),
@@ -205,6 +211,7 @@ impl Plane {
             watched: None,
             label: name.into(),
             translates: None,
+            rate_of: None,
             offloads: false,
             round_trips: None,
             talkers: Talkers::new(streams.stream("talkers")),
@@ -212,6 +219,7 @@ impl Plane {
             deferred: Deferred::default(),
         });
         self.find_indices();
+        self.find_shared_rates();
         self.ports.len() - 1
     }
 
@@ -278,6 +286,7 @@ impl Plane {
         let now = self.now;
         self.observers.flush_all(&self.ports, &self.fates, now);
         self.ports.remove(number);
+        self.find_shared_rates();
         self.bind_overlay(Some(number));
         self.passed.clear();
         self.waiting.renumber(number);

@@ -285,43 +285,64 @@ impl Plane {
         let due = [self.waiting.deadline(), due.flatten()];
         let mut next = due.into_iter().flatten().min();
         for number in 0..self.ports.len() {
-            let slot = &mut self.ports[number];
-            let room = OUTBOX_MAX - slot.outbox.len();
-            let (keys, fates) = (&self.pool.keys, &mut self.fates);
-            let outbox = &mut slot.outbox;
-            let due = slot.port.step(now, keys, fates, room, &mut |packet, _| {
-                outbox.push_back(packet);
-            });
-            // With a full outbox the port cannot go on until the device has taken some frames.
-            let full = slot.outbox.len() >= OUTBOX_MAX && !slot.port.is_idle();
-            let due = due.or(full.then_some(now));
-            for packet in slot.outbox.range(OUTBOX_MAX - room..) {
-                let keys = &self.pool.keys;
-                slot.talkers.sent(packet.bytes(), || *keys.key(packet));
-                if packet.ecn == Ecn::Congested {
-                    let frame = self.pool.frame_mut(packet);
-                    let headers = match (&self.overlay, link::peek(frame)) {
-                        (Some(overlay), Some(link))
-                            if overlay.ethertype() == Some(link.ethertype) =>
-                        {
-                            overlay.peek(frame, link.l3)
-                        }
-                        _ => headers::peek(frame),
-                    };
-                    if rewrite::mark_congestion(frame, &headers)
-                        && let Some(watch) = &mut self.watch
-                    {
-                        watch.marked(packet.slot);
-                    }
+            let due = match self.shared.iter().position(|shared| shared.has(number)) {
+                None => {
+                    let held = self.ports[number].outbox.len();
+                    let due = self.step_port(number, now, OUTBOX_MAX - held);
+                    self.see_departed(number, held, now);
+                    due
                 }
-            }
-            if self.ports[number].round_trips.is_some() {
-                self.measure_sent(number, OUTBOX_MAX - room, now);
-            }
-            self.reclaim(Place::leaving(number));
+                Some(group) if self.shared[group].is_first(number) => self.step_shared(group, now),
+                Some(_) => continue, // has made its step with the first one
+            };
             next = [next, due].into_iter().flatten().min();
         }
         next
+    }
+
+    /// Makes a step of a port, which may send as many packets as there is room.
+    pub(super) fn step_port(
+        &mut self,
+        number: usize,
+        now: Instant,
+        room: usize,
+    ) -> Option<Instant> {
+        let slot = &mut self.ports[number];
+        let (keys, fates) = (&self.pool.keys, &mut self.fates);
+        let outbox = &mut slot.outbox;
+        let due = slot.port.step(now, keys, fates, room, &mut |packet, _| {
+            outbox.push_back(packet);
+        });
+        // With a full outbox the port cannot go on until the device has taken some frames.
+        let full = slot.outbox.len() >= OUTBOX_MAX && !slot.port.is_idle();
+        due.or(full.then_some(now))
+    }
+
+    /// Samples, marks and measures the packets that left a port in a step. Before the step its outbox held `held` packets.
+    pub(super) fn see_departed(&mut self, number: usize, held: usize, now: Instant) {
+        let slot = &mut self.ports[number];
+        for packet in slot.outbox.range(held..) {
+            let keys = &self.pool.keys;
+            slot.talkers.sent(packet.bytes(), || *keys.key(packet));
+            if packet.ecn == Ecn::Congested {
+                let frame = self.pool.frame_mut(packet);
+                let headers = match (&self.overlay, link::peek(frame)) {
+                    (Some(overlay), Some(link)) if overlay.ethertype() == Some(link.ethertype) => {
+                        overlay.peek(frame, link.l3)
+                    }
+                    _ => headers::peek(frame),
+                };
+                if rewrite::mark_congestion(frame, &headers)
+                    && let Some(watch) = &mut self.watch
+                {
+                    watch.marked(packet.slot);
+                }
+            }
+        }
+        if self.ports[number].round_trips.is_some() {
+            self.measure_sent(number, held, now);
+        }
+        self.reclaim(Place::leaving(number));
     }
 
     /// The samples of the packets that each port sent since the last call, in the order of the ports.

@@ -128,6 +128,7 @@ impl Plane {
             slot.charged.count(u64::from(len));
             slot.port.charge(u64::from(len), arrival.at);
         }
+        self.share_debt(number);
     }
 
     /// Whether frames of a port wait for [`Self::receive_deferred`].

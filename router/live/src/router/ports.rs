@@ -125,6 +125,7 @@ pub(super) fn add(worker: &mut Worker, addition: Addition) {
         clock::now(),
     );
     worker.plane.set_source_check(number, port.source_check);
+    worker.plane.set_rate_of(number, port.rate_of.as_deref());
     if mode == Mode::Queue {
         let direction = match port.direction {
             Direction::Out => weir_packet::Direction::Outbound,
@@ -153,6 +154,7 @@ pub(super) fn reconfigure(worker: &mut Worker, ports: &[PortPlan]) {
                 .plane
                 .reconfigure_port(number, discipline, link, clock::now());
             worker.plane.set_source_check(number, port.source_check);
+            worker.plane.set_rate_of(number, port.rate_of.as_deref());
         }
     }
 }
