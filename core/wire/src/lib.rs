@@ -4,6 +4,7 @@
 //! | module | header | source |
 //! |---|---|---|
 //! | [`ethernet`] | Ethernet II | IEEE 802.3, clause 3 |
+//! | [`mac`] | MAC addresses as text | |
 //! | [`vlan`] | 802.1Q tag | IEEE 802.1Q, clause 9 |
 //! | [`mpls`] | an entry of an MPLS label stack | RFC 3032 |
 //! | [`pppoe`] | PPPoE session header with the PPP protocol | RFC 2516, RFC 1661 |
@@ -64,6 +65,7 @@ pub mod icmpv6;
 pub mod ipv4;
 pub mod ipv6;
 pub mod ipv6_extension;
+pub mod mac;
 pub mod mpls;
 pub mod number;
 pub mod pppoe;

@@ -6,14 +6,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_base::setting::{Scalar, Settings};
+use weir_fpf_lfb::Part;
 use weir_fpf_path::header::Vector;
 use weir_fpf_path::process::Function;
 use weir_lfb::Plan;
-use weir_lfb::fpf::Part;
-use weir_lfb::mac;
 use weir_lfb::named::Named;
 use weir_model::{Change, ComponentPath, Fault};
 use weir_paths::{Address, End, FeId, Input, Lid, LinkId, Paths, Payload, Rule};
+use weir_wire::mac;
 
 use super::section::OF_ENCAPSULATION;
 use super::topology::address_of;

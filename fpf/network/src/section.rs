@@ -2,7 +2,7 @@
 
 use weir_base::setting::{Kind, Parameter, Scalar};
 use weir_base::{Rate, Span};
-use weir_lfb::fpf::Part;
+use weir_fpf_lfb::Part;
 use weir_model::{Class, ComponentPath, Section};
 
 const fn text(id: u32, name: &'static str, most: usize, about: &'static str) -> Parameter {

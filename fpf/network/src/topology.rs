@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use weir_base::setting::Settings;
-use weir_lfb::mac;
 use weir_model::Fault;
 use weir_paths::{Address, Behaviour, Domain, End, Fe, FeId, Link, LinkId, Payload, Topology};
+use weir_wire::mac;
 
 use super::{Named, refused, wrong};
 

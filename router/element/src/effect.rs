@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use weir_base::Instant;
+use weir_layer::LayerPlan;
 use weir_lfb::Plan;
-use weir_lfb::fpf::FpfPlan;
 use weir_lfb::port::PortPlan;
 use weir_lfb::redirect::RedirectPlan;
 use weir_model::{Fault, Operation};
@@ -141,8 +141,8 @@ pub enum Effect {
     /// Remove the rules of a port at once. Answer: `Done`.
     Unprotect(Place),
     /// On the forwarding thread, between two packets: remove ports, add ports with the devices that were opened
-    /// for them, and change components of ports, the redirection to the control element, and FPF, in this order.
-    /// Answer: `Done`.
+    /// for them, and change components of ports, the redirection to the control element, and network layers, in this
+    /// order. Answer: `Done`.
     Exchange {
         /// Names of the ports to remove.
         gone: Vec<String>,
@@ -152,8 +152,8 @@ pub enum Effect {
         changed: Vec<PortPlan>,
         /// The redirection to the control element, if it changes.
         redirect: Option<Arc<RedirectPlan>>,
-        /// Flexible packet forwarding, if it changes.
-        fpf: Option<Arc<FpfPlan>>,
+        /// The network layers, if one changes.
+        layers: Option<Arc<Vec<LayerPlan>>>,
     },
     /// Release the locks of all interfaces except these, and close devices that were opened but not used.
     /// Answer: `Done`.

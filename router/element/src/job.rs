@@ -384,9 +384,9 @@ impl Job {
         let changed = changed.filter(touched).cloned().collect();
         let before = state.in_force.as_ref().map(|in_force| &in_force.plan);
         let redirect = before.map(|before| &before.redirect) != Some(&plan.redirect);
-        let fpf = before.map(|before| &before.fpf) != Some(&plan.fpf);
+        let layers = before.map(|before| &before.layers) != Some(&plan.layers);
         let redirect = redirect.then(|| Arc::clone(&plan.redirect));
-        let fpf = fpf.then(|| Arc::clone(&plan.fpf));
+        let layers = layers.then(|| Arc::clone(&plan.layers));
         // Without an answer the change is still on its way to a slow forwarding thread, so record the state that
         // will be active afterwards.
         state.change(|in_force| {
@@ -402,7 +402,7 @@ impl Job {
             added: added.clone(),
             changed,
             redirect,
-            fpf,
+            layers,
         }]
     }
 

@@ -363,14 +363,14 @@ fn shown_effect(effect: &Effect) -> String {
             added,
             changed,
             redirect,
-            fpf,
+            layers,
         } => format!(
             "exchange: gone: {}; added: {}; changed: {}{}{}",
             gone.join(" "),
             ports(added),
             ports(changed),
             if redirect.is_some() { "; redirect" } else { "" },
-            if fpf.is_some() { "; fpf" } else { "" },
+            if layers.is_some() { "; layers" } else { "" },
         ),
         Effect::Release { kept } => format!("release all but {}", kept.join(" ")),
     }

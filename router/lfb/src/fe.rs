@@ -27,7 +27,8 @@ use weir_discipline::channel::schedule::Schedule;
 use weir_model::fault::ResultCode;
 use weir_model::{Change, Class, ComponentPath, Fault, Section};
 
-use crate::section::{FPF, PORT, REDIRECT, ROUTER};
+use crate::layers::joined;
+use crate::section::{ROUTER, SECTIONS};
 
 /// The largest number of an element within its ID space (RFC 5810, section 6.1).
 const NUMBER_MAX: u64 = 0x3fff_ffff;
@@ -175,7 +176,7 @@ pub const CONTROLLER: Class = Class {
 
 /// The configuration of an FE as a section: the sections of a router, and two more.
 pub static FE: Section = Section {
-    sections: &[&PORT, &REDIRECT, &FPF, &ELEMENT_SECTION, &CONTROLLERS],
+    sections: &joined::<_, { SECTIONS.len() + 2 }>(&[SECTIONS, &[&ELEMENT_SECTION, &CONTROLLERS]]),
     ..ROUTER
 };
 

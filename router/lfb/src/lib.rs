@@ -13,20 +13,18 @@
 //! - [`queue`]: a port's queue discipline
 //! - [`fe`]: a forwarding element and its control elements
 //! - [`redirect`]: packets for a control element, and their maximum rate
-//! - [`fpf`]: flexible packet forwarding: its interfaces, rules and encapsulations
-//! - [`named`]: sections that the operator names: ports, and the parts of FPF
+//! - [`layers`]: the network layers next to IP
+//! - [`named`]: sections that the operator names: ports, and those of layers
 //! - [`section`]: the sections of a configuration, except those of an FE
 //! - [`plan`]: a whole checked configuration
 //! - [`packet_filter`]: packet filters of captures and observers
 //! - `operation`: setting and deleting in a plan
 //! - [`class`]: the declaration and the reports of each LFB
-//! - [`mac`]: MAC addresses as text
 
 pub mod auto_rate;
 pub mod class;
 pub mod fe;
-pub mod fpf;
-pub mod mac;
+pub mod layers;
 pub mod named;
 mod operation;
 pub mod packet_filter;

@@ -1,20 +1,17 @@
-//! Sections that the operator names: ports, and the parts of FPF.
+//! Sections that the operator names: ports, and those of network layers.
 //!
 //! ```text
-//!   [port.wan]                Port                 class ports, an instance for each
-//!   [fpf.interface.core]      Fpf(Interface)       class fpf_interfaces
-//!   [fpf.rule.to-b]           Fpf(Rule)            class fpf_rules
-//!   [fpf.encapsulation.call]  Fpf(Encapsulation)   class fpf_encapsulations
-//!   [fpf.class.voice]         Fpf(Class)           class fpf_classes
+//!   [port.wan]                Port            class ports, an instance for each
+//!   [LAYER.KIND.NAME]         Layer(n, kind)  the class of this kind
 //! ```
 //!
 //! Each section is an instance of its class for a peer, and can be added and deleted while the router runs.
 
+use weir_layer::NamedSection;
 use weir_model::{Class, ComponentPath};
 
-use crate::class::fpf::class_of;
 use crate::class::ports::PORTS;
-use crate::fpf::Part;
+use crate::layers::{LAYERS, joined, of_each};
 use crate::section;
 
 /// A kind of section whose instances the operator names.
@@ -22,29 +19,22 @@ use crate::section;
 pub enum Named {
     /// A port.
     Port,
-    /// A part of FPF.
-    Fpf(Part),
+    /// A section of a layer: the positions in [`LAYERS`] and in [`Layer::named`](weir_layer::Layer::named).
+    Layer(usize, usize),
 }
+
+const OF_LAYERS: &[Named] = &of_each!(named, Named::Port, |layer, kind| Named::Layer(layer, kind));
 
 impl Named {
     /// All kinds; each kind depends only on the kinds before it.
-    pub const ALL: [Self; 5] = [
-        Self::Port,
-        Self::Fpf(Part::Interface),
-        Self::Fpf(Part::Rule),
-        Self::Fpf(Part::Encapsulation),
-        Self::Fpf(Part::Class),
-    ];
+    pub const ALL: [Self; 1 + OF_LAYERS.len()] = joined(&[&[Self::Port], OF_LAYERS]);
 
     /// ID of the name component in each of their classes.
     pub const NAME: u32 = 1;
 
     /// The class of its sections.
-    pub const fn class(self) -> &'static Class {
-        match self {
-            Self::Port => &PORTS.class,
-            Self::Fpf(part) => class_of(part),
-        }
+    pub fn class(self) -> &'static Class {
+        self.of_layer().map_or(&PORTS.class, |of| of.class)
     }
 
     /// The kind whose sections are the instances of a class.
@@ -56,29 +46,24 @@ impl Named {
     pub fn path(self, name: &str) -> ComponentPath {
         match self {
             Self::Port => ComponentPath::new([section::PORT.key, name]),
-            Self::Fpf(part) => part.path(name),
+            Self::Layer(layer, kind) => LAYERS[layer].path(kind, name),
         }
     }
 
     /// The words for a section of this kind in messages.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Port => "port",
-            Self::Fpf(Part::Interface) => "FPF interface",
-            Self::Fpf(Part::Rule) => "FPF rule",
-            Self::Fpf(Part::Encapsulation) => "FPF encapsulation",
-            Self::Fpf(Part::Class) => "FPF class",
-        }
+    pub fn word(self) -> &'static str {
+        self.of_layer().map_or("port", |of| of.word)
     }
 
     /// Components of which every intended new section sets at least one: changes at a mistyped name set none of them.
-    pub const fn needed(self) -> &'static [&'static str] {
+    pub fn needed(self) -> &'static [&'static str] {
+        self.of_layer().map_or(&["interface"], |of| of.needed)
+    }
+
+    fn of_layer(self) -> Option<&'static NamedSection> {
         match self {
-            Self::Port => &["interface"],
-            Self::Fpf(Part::Interface) => &["port", "local"],
-            Self::Fpf(Part::Rule) => &["lid", "action"],
-            Self::Fpf(Part::Encapsulation) => &["vectors"],
-            Self::Fpf(Part::Class) => &["kinds"],
+            Self::Port => None,
+            Self::Layer(layer, kind) => Some(&LAYERS[layer].named[kind]),
         }
     }
 }
@@ -95,18 +80,18 @@ pub struct Instance<'a> {
 impl<'a> Instance<'a> {
     /// The named section that a path names or points into.
     pub fn find(path: &'a ComponentPath) -> Option<Self> {
-        if let Some((part, name)) = Part::find(path) {
-            let kind = Named::Fpf(part);
-            return Some(Self { kind, name });
-        }
         let segments: Vec<&'a str> = path.segments();
-        match segments[..] {
-            [key, name, ..] if key == section::PORT.key => {
-                let kind = Named::Port;
-                Some(Self { kind, name })
+        let (kind, name) = match segments[..] {
+            [key, name, ..] if key == section::PORT.key => (Named::Port, name),
+            [key, within, name, ..] => {
+                let layer = LAYERS.iter().position(|layer| layer.section.key == key)?;
+                let mut kinds = LAYERS[layer].named.iter();
+                let kind = kinds.position(|kind| kind.section.key == within)?;
+                (Named::Layer(layer, kind), name)
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        Some(Self { kind, name })
     }
 
     /// The path of the section.
@@ -144,7 +129,7 @@ mod tests {
             assert_eq!(Instance::find(&path.join("lid")), Some(instance));
             assert_eq!(instance.path(), path);
         }
-        for other in ["port", "fpf.rule", "fpf.rules.x", "redirect.bc"] {
+        for other in ["port", "redirect.bc"] {
             let path = ComponentPath::new(other.split('.'));
             assert_eq!(Instance::find(&path), None, "{other}");
         }

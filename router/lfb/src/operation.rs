@@ -62,7 +62,7 @@ impl Plan {
         let name = instance.name;
         match instance.kind {
             Named::Port => self.ports.retain(|port| port.name != name),
-            Named::Fpf(part) => Arc::make_mut(&mut self.fpf).remove(part, name),
+            Named::Layer(n, kind) => Arc::make_mut(&mut self.layers)[n].remove(kind, name),
         }
     }
 

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use weir_base::Rate;
 use weir_base::setting::{Scalar, Setting, Settings, did_you_mean, nearest};
 use weir_discipline::Spec;
+use weir_layer::{LayerPlan, Port};
 use weir_model::fault::ResultCode;
 use weir_model::section::{Blocks, Given};
 use weir_model::{Change, Class, ComponentPath, Fault};
 use weir_path::plane::Mode;
 
-use crate::class::fpf::{FPF, class_of};
 use crate::class::ports::PORTS;
 use crate::class::redirect::REDIRECT;
 use crate::class::status::STATUS;
-use crate::fpf::{FpfPlan, Part};
+use crate::layers::LAYERS;
 use crate::named::{Instance, Named};
 use crate::port::{Direction, PortPlan};
 use crate::redirect::RedirectPlan;
@@ -38,8 +38,8 @@ pub struct Plan {
     pub ports: Vec<PortPlan>,
     /// Packets that go to the control element.
     pub redirect: Arc<RedirectPlan>,
-    /// Flexible packet forwarding.
-    pub fpf: Arc<FpfPlan>,
+    /// Network layers next to IP, in the order of [`LAYERS`].
+    pub layers: Arc<Vec<LayerPlan>>,
 }
 
 /// A port before some changes.
@@ -104,8 +104,9 @@ impl Plan {
         }
         let (mut blocks, faults) = section::ROUTER.sorted(last);
         for new in come {
-            if let Named::Fpf(part) = new.kind {
-                blocks.entry((Some(new.name), part.key())).or_default(); // with defaults, if it has no changes
+            if let Named::Layer(layer, kind) = new.kind {
+                let key = LAYERS[layer].named[kind].section.key;
+                blocks.entry((Some(new.name), key)).or_default(); // with defaults, if it has no changes
             }
         }
         Self::checked(Some(self), ports, &blocks, faults)
@@ -115,7 +116,10 @@ impl Plan {
     pub fn names(&self, kind: Named) -> Vec<&str> {
         match kind {
             Named::Port => self.ports.iter().map(|port| &*port.name).collect(),
-            Named::Fpf(part) => self.fpf.each(part).map(|(name, _)| name).collect(),
+            Named::Layer(layer, kind) => {
+                let sections = self.layers[layer].each(kind);
+                sections.map(|(name, _)| name).collect()
+            }
         }
     }
 
@@ -123,7 +127,7 @@ impl Plan {
     pub fn has(&self, instance: &Instance<'_>) -> bool {
         match instance.kind {
             Named::Port => self.ports.iter().any(|port| port.name == instance.name),
-            Named::Fpf(part) => self.fpf.get(part, instance.name).is_some(),
+            Named::Layer(layer, kind) => self.layers[layer].get(kind, instance.name).is_some(),
         }
     }
 
@@ -148,8 +152,10 @@ impl Plan {
         faults: Vec<Fault>,
     ) -> Result<Self, Vec<Fault>> {
         let mut plan = Self::checked_alone(before, ports, blocks, faults)?;
-        if plan.fpf.is_stale() {
-            plan.fpf = Arc::new(Arc::unwrap_or_clone(plan.fpf).build()?);
+        if plan.layers.iter().any(LayerPlan::is_stale) {
+            let layers = Arc::make_mut(&mut plan.layers).iter_mut();
+            let mut stale = layers.filter(|layer| layer.is_stale());
+            stale.try_for_each(LayerPlan::compile)?;
         }
         plan.share_rates().map_err(|fault| vec![fault])?;
         plan.check_together().map_err(|fault| vec![fault])?;
@@ -226,7 +232,8 @@ impl Plan {
         };
         let redirect = before.map(|before| &before.redirect);
         let redirect = check_redirect(redirect, blocks, &mut faults);
-        let fpf = check_fpf(before.map(|before| &before.fpf), blocks, &mut faults);
+        let layers = before.map(|before| &before.layers);
+        let layers = check_layers(layers, blocks, &mut faults);
         let port = |(name, before)| check_port(name, before, blocks, &mut faults);
         let ports: Vec<_> = ports.into_iter().filter_map(port).collect();
         match (router, redirect) {
@@ -234,7 +241,7 @@ impl Plan {
                 router,
                 ports,
                 redirect,
-                fpf,
+                layers,
             }),
             _ => Err(faults),
         }
@@ -289,7 +296,15 @@ impl Plan {
                            direction = \"in\"";
             return Err(Fault::new(at_port(port, "reflectors"), message));
         }
-        self.fpf.check_ports(&self.ports)?;
+        let ports = self.ports.iter().map(|port| Port {
+            name: &port.name,
+            is_tun: port.is_tun,
+            discipline: &port.discipline,
+        });
+        let ports: Vec<_> = ports.collect();
+        for plan in self.layers.iter() {
+            (plan.layer().check_ports)(plan, &ports)?;
+        }
         for (n, port) in self.ports.iter().enumerate() {
             let mut others = self.ports[..n].iter();
             let place = |port: &PortPlan| (port.interface.clone(), port.direction);
@@ -327,11 +342,12 @@ impl Plan {
                 message,
             ));
         }
-        if self.fpf.built().is_some() {
+        if let Some(plan) = self.layers.iter().find(|plan| plan.compiled().is_some()) {
+            let (name, key) = (plan.layer().name, plan.layer().section.key);
             let message = format!(
-                "{router} does not support FPF; remove the sections [fpf...], or set mode = \"routed\""
+                "{router} does not support {name}; remove the sections [{key}...], or set mode = \"routed\""
             );
-            return Err(Fault::new(ComponentPath::new([section::FPF.key]), message));
+            return Err(Fault::new(ComponentPath::new([key]), message));
         }
         if let Some(port) = self.ports.iter().find(|port| port.is_tun) {
             let message = format!(
@@ -345,11 +361,12 @@ impl Plan {
         Ok(())
     }
 
-    /// Maximum packets that the ports and the FPF paths hold, inside and outside their queues. With a smaller pool, one
+    /// Maximum packets that the ports and the layers hold, inside and outside their queues. With a smaller pool, one
     /// deep queue could starve every port.
     pub fn packets_needed(&self) -> usize {
         let limits = self.ports.iter().map(|p| p.discipline.limit());
-        limits.sum::<usize>() + self.fpf.waiting_max() + reserve(self.ports.len())
+        let waiting = self.layers.iter().map(LayerPlan::waiting_max);
+        limits.sum::<usize>() + waiting.sum::<usize>() + reserve(self.ports.len())
     }
 
     /// The settings of the block at a path; `None` if there is no such block.
@@ -358,13 +375,20 @@ impl Plan {
         match block.segments()[..] {
             [] => Some(&self.router.settings),
             ["redirect"] => Some(&self.redirect.settings),
-            ["fpf"] => Some(self.fpf.settings()),
-            ["fpf", _, _] => {
-                let (part, name) = Part::find(block)?;
-                self.fpf.get(part, name)
-            }
             ["port", name] => Some(&port(name)?.settings),
             ["port", name, "discipline"] => Some(port(name)?.discipline.settings()),
+            [key] => {
+                let mut layers = self.layers.iter();
+                let layer = layers.find(|plan| plan.layer().section.key == key);
+                layer.map(LayerPlan::settings)
+            }
+            [_, _, _] => match Instance::find(block)? {
+                Instance {
+                    kind: Named::Layer(layer, kind),
+                    name,
+                } => self.layers[layer].get(kind, name),
+                _ => None,
+            },
             _ => None,
         }
     }
@@ -374,10 +398,15 @@ impl Plan {
         let mut changes = spelt_out(&ComponentPath::default(), &self.router.settings);
         let redirect = ComponentPath::new([section::REDIRECT.key]);
         changes.extend(spelt_out(&redirect, &self.redirect.settings));
-        let fpf = ComponentPath::new([section::FPF.key]);
-        changes.extend(spelt_out(&fpf, self.fpf.settings()));
-        for (part, name, settings) in self.fpf.all() {
-            changes.extend(spelt_out(&part.path(name), settings));
+        for plan in self.layers.iter() {
+            let layer = plan.layer();
+            let path = ComponentPath::new([layer.section.key]);
+            changes.extend(spelt_out(&path, plan.settings()));
+            for kind in 0..layer.named.len() {
+                for (name, settings) in plan.each(kind) {
+                    changes.extend(spelt_out(&layer.path(kind, name), settings));
+                }
+            }
         }
         for port in &self.ports {
             let path = ComponentPath::new(["port", &port.name]);
@@ -448,38 +477,41 @@ fn check_redirect(
     redirect.ok().map(Arc::new)
 }
 
-fn check_fpf(
-    before: Option<&Arc<FpfPlan>>,
+fn check_layers(
+    before: Option<&Arc<Vec<LayerPlan>>>,
     blocks: &Blocks<'_>,
     faults: &mut Vec<Fault>,
-) -> Arc<FpfPlan> {
-    let before = before.cloned().unwrap_or_default();
-    let is_part = |key: &str| Part::ALL.into_iter().find(|part| part.key() == key);
-    let root = blocks.get(&(None, section::FPF.key));
-    let parts = blocks.iter().filter_map(|((instance, key), given)| {
-        let (name, part) = (instance.as_ref()?, is_part(key)?);
-        Some((part, *name, given))
-    });
-    if root.is_none() && parts.clone().next().is_none() {
-        return before;
-    }
-    let mut plan = FpfPlan::clone(&before);
-    let mut checked =
-        |path: &ComponentPath, class, before: Option<&Settings>, given: &Given<'_>| {
-            settings(path, class, before, given, faults)
-        };
-    if let Some(given) = root {
-        let path = ComponentPath::new([section::FPF.key]);
-        let settings = checked(&path, &FPF.class, Some(plan.settings()), given);
-        settings.into_iter().for_each(|settings| plan.set(settings));
-    }
-    parts.for_each(|(part, name, given)| {
-        let class = class_of(part);
-        if let Some(settings) = checked(&part.path(name), class, plan.get(part, name), given) {
-            plan.set_named(part, name, settings);
+) -> Arc<Vec<LayerPlan>> {
+    let new = || Arc::new(LAYERS.iter().map(|layer| LayerPlan::new(layer)).collect());
+    let mut plans = before.cloned().unwrap_or_else(new);
+    for (n, layer) in LAYERS.iter().enumerate() {
+        let root = blocks.get(&(None, layer.section.key));
+        let named = blocks.iter().filter_map(|((instance, key), given)| {
+            let mut kinds = layer.named.iter();
+            let kind = kinds.position(|kind| kind.section.key == *key)?;
+            Some((kind, (*instance)?, given))
+        });
+        if root.is_none() && named.clone().next().is_none() {
+            continue;
         }
-    });
-    Arc::new(plan)
+        let plan = &mut Arc::make_mut(&mut plans)[n];
+        let mut checked =
+            |path: &ComponentPath, class, before: Option<&Settings>, given: &Given<'_>| {
+                settings(path, class, before, given, faults)
+            };
+        if let Some(given) = root {
+            let path = ComponentPath::new([layer.section.key]);
+            let settings = checked(&path, layer.class, Some(plan.settings()), given);
+            settings.into_iter().for_each(|settings| plan.set(settings));
+        }
+        named.for_each(|(kind, name, given)| {
+            let (path, class) = (layer.path(kind, name), layer.named[kind].class);
+            if let Some(settings) = checked(&path, class, plan.get(kind, name), given) {
+                plan.set_named(kind, name, settings);
+            }
+        });
+    }
+    plans
 }
 
 fn check_port(
@@ -566,9 +598,11 @@ mod tests {
             ),
         ])
         .unwrap();
+        let is_of_layer = |path: &String| LAYERS.iter().any(|l| path.starts_with(l.section.key));
         let shown: Vec<_> = plan
             .shown()
             .iter()
+            .filter(|(path, _)| !is_of_layer(path))
             .map(|(p, v)| format!("{p}={v}"))
             .collect();
         assert_eq!(
@@ -579,11 +613,6 @@ mod tests {
                 "bypass_netfilter=false",
                 "bypass_rules=false",
                 "bypass_tc=false",
-                "fpf.classifier_flows=20000",
-                "fpf.edge_ports=",
-                "fpf.ether_type=0xc000",
-                "fpf.lid_bytes=1",
-                "fpf.no_match=forward",
                 "kernel_change=hand_back",
                 "mark=0x77656972/0xffffffff",
                 "mode=routed",

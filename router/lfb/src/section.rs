@@ -1,12 +1,12 @@
-//! The sections of a configuration: the router, its ports with their queues, its exceptions, and FPF.
+//! The sections of a configuration: the router, its ports with their queues, its exceptions, and its network layers.
 
 use weir_model::{Class, ComponentPath, Section};
 
 use crate::class::ports::PORTS;
 use crate::class::queues::QUEUES;
+use crate::class::redirect;
 use crate::class::status::STATUS;
-use crate::class::{self, redirect};
-use crate::fpf::{self, Part};
+use crate::layers::{LAYERS, joined};
 use crate::queue;
 
 /// The router as a section of a configuration: the root of all sections.
@@ -17,7 +17,20 @@ pub static ROUTER: Section = Section {
     classes: || vec![STATUS.class],
     kind_default: "",
     no_value: |_, value| format!("{value} has no name"),
-    sections: &[&PORT, &REDIRECT, &FPF],
+    sections: SECTIONS,
+};
+
+/// The sections within a router's section.
+pub const SECTIONS: &[&Section] =
+    &joined::<_, { 2 + LAYERS.len() }>(&[&[&PORT, &REDIRECT], OF_LAYERS]);
+const OF_LAYERS: &[&Section] = &{
+    let mut sections = [&PORT; LAYERS.len()];
+    let mut layer = 0;
+    while layer < LAYERS.len() {
+        sections[layer] = LAYERS[layer].section;
+        layer += 1;
+    }
+    sections
 };
 
 /// A port as a section of a configuration.
@@ -48,60 +61,6 @@ pub static REDIRECT: Section = Section {
     },
     sections: &[],
 };
-
-/// Flexible packet forwarding, as a section of a configuration.
-pub static FPF: Section = Section {
-    key: fpf::KEY,
-    has_instances: false,
-    about: "Flexible packet forwarding (FPF): paths chosen at the edge. It is active once an FPF interface is \
-            configured. See docs/fpf.md.",
-    classes: || vec![class::fpf::FPF.class],
-    kind_default: "",
-    no_value: |path, value| {
-        format!("`{path}` is {value}, but must be a section: [fpf], with its components below")
-    },
-    sections: &[&FPF_INTERFACE, &FPF_RULE, &FPF_ENCAPSULATION, &FPF_CLASS],
-};
-
-static FPF_INTERFACE: Section = Section {
-    about: "An FPF interface: a port, a VLAN of a port, or a GRE tunnel. Choose any NAME.",
-    ..part(Part::Interface, || {
-        vec![*class::fpf::class_of(Part::Interface)]
-    })
-};
-
-static FPF_RULE: Section = Section {
-    about: "The action for packets with a LID. Choose any NAME.",
-    ..part(Part::Rule, || vec![*class::fpf::class_of(Part::Rule)])
-};
-
-static FPF_ENCAPSULATION: Section = Section {
-    about: "Packets that get an FPF header here, and their paths. Choose any NAME.",
-    ..part(Part::Encapsulation, || {
-        vec![*class::fpf::class_of(Part::Encapsulation)]
-    })
-};
-
-static FPF_CLASS: Section = Section {
-    about: "Flows that get an FPF header because of their protocol or server name, and their paths. Choose any NAME.",
-    ..part(Part::Class, || vec![*class::fpf::class_of(Part::Class)])
-};
-
-const fn part(part: Part, classes: fn() -> Vec<Class>) -> Section {
-    Section {
-        key: part.key(),
-        has_instances: true,
-        about: "",
-        classes,
-        kind_default: "",
-        no_value: |path, value| {
-            format!(
-                "`{path}` is {value}, but must be a section: [{path}.NAME], with its components below"
-            )
-        },
-        sections: &[],
-    }
-}
 
 /// The path of a component that the previous release wrote with its class: `port.wan.rate` for `ports.wan.rate`. `None`
 /// for paths of classes outside the configuration, and for paths with the number of an instance.
@@ -149,22 +108,19 @@ mod tests {
     use weir_model::Change;
 
     use super::*;
+    use crate::class;
+    use crate::named::Named;
 
     #[test]
     fn every_parameter_is_found_at_the_path_of_its_class() {
         let disciplines = class::disciplines().into_iter();
-        let parts = Part::ALL
+        let named = Named::ALL.into_iter().map(|kind| *kind.class());
+        let layers = LAYERS.iter().map(|layer| *layer.class);
+        let blocks = [STATUS.class, redirect::REDIRECT.class]
             .into_iter()
-            .map(|part| *class::fpf::class_of(part));
-        let blocks = [
-            STATUS.class,
-            PORTS.class,
-            redirect::REDIRECT.class,
-            class::fpf::FPF.class,
-        ]
-        .into_iter()
-        .chain(parts)
-        .chain(disciplines);
+            .chain(layers)
+            .chain(named)
+            .chain(disciplines);
         for class in blocks {
             let (_, block) = ROUTER.block("wan", &|other| other.id == class.id).unwrap();
             for parameter in class.parameters {
@@ -189,8 +145,6 @@ mod tests {
             ("ports.\"eth0.100\".rate", "port.\"eth0.100\".rate"),
             ("ports.wan", "port.wan"),
             ("queues.wan.discipline", "port.wan.discipline.kind"),
-            ("fpf_rules.b.lid", "fpf.rule.b.lid"),
-            ("fpf.1.no_match", "fpf.no_match"),
             ("redirect.1.redirect_bps", "redirect.redirect_bps"),
             ("status.1.uptime_s", "uptime_s"),
         ] {

@@ -204,7 +204,7 @@ fn watch(
     }
 }
 
-fn silent(error: crate::worker::NoAnswer) -> CaptureRefusal {
+fn silent(error: weir_layer::NoAnswer) -> CaptureRefusal {
     CaptureRefusal::Silent(error.to_string())
 }
 

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use weir_base::Span;
+use weir_layer::NoAnswer;
 use weir_lfb::class::sampled::Sampled;
 use weir_lfb::class::sampled::held_back::{Follower, HeldBack};
 use weir_lfb::packet_filter;
@@ -26,7 +27,7 @@ use weir_path::plane::observe::{
 
 use crate::clock;
 use crate::mutex::lock;
-use crate::worker::{Handle, NoAnswer, Worker};
+use crate::worker::{Handle, Worker};
 
 /// Maximum readers at a time, with and without a filter.
 const READERS_MAX: usize = 16;

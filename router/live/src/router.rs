@@ -10,12 +10,12 @@
 //! - [`autorate`]: ports that find the rate of the link behind them; [`rates`]: the rates that they have found
 //! - [`limits`]: rules for the machine's own packets, and for devices on ports
 //! - [`watch`]: watches kernel state that the router refuses or warns of; [`findings`]: its findings
-//! - [`classification`]: the classifier of flows for implicit encapsulation rules
+//! - [`background`]: the work of network layers outside the packet path
 //! - [`journal`]: the log
 
 mod autorate;
+mod background;
 mod carrier;
-mod classification;
 mod driver;
 mod events;
 mod findings;

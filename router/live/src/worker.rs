@@ -33,6 +33,7 @@ use std::thread;
 use std::time::Duration;
 
 use weir_base::{Instant, Span};
+use weir_layer::NoAnswer;
 use weir_packet::Reason;
 use weir_path::ip::resolution::NeighbourRequest;
 use weir_path::ip::tables::{NeighbourKey, Tables};
@@ -173,11 +174,6 @@ pub struct Handle {
     commands: mpsc::Sender<Command>,
     waker: Waker,
 }
-
-/// The worker did not answer: it has stopped, or is stuck.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the forwarding thread does not answer")]
-pub struct NoAnswer;
 
 impl Worker {
     /// A worker without ports.

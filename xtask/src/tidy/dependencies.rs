@@ -23,16 +23,30 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("fpf/path", &["core"]),
     ("router/model", &["core/base"]),
+    ("router/layer", &["core", "router/model"]),
+    (
+        "fpf/lfb",
+        &["core", "fpf/path", "router/model", "router/layer"],
+    ),
     ("router/config", &["core/base", "router/model"]),
     ("router/autorate", &["core/base"]),
     ("router/controller", &["core/base"]),
     (
         "router/lfb",
-        &["core", "fpf/path", "router/model", "router/autorate"],
+        &[
+            "core",
+            "fpf/lfb",
+            "router/model",
+            "router/layer",
+            "router/autorate",
+        ],
     ),
-    ("router/element", &["core", "router/model", "router/lfb"]),
+    (
+        "router/element",
+        &["core", "router/model", "router/layer", "router/lfb"],
+    ),
     ("router/northbound", &["router/model"]),
-    ("router/live", &["core", "fpf/path", "router"]),
+    ("router/live", &["core", "router"]),
     ("fpf/paths", &["core/base"]),
     (
         "fpf/network",

@@ -184,7 +184,7 @@ pub(super) static FE: Section = Section {
     classes: || vec![ELEMENT_OF],
     kind_default: "",
     no_value: named,
-    sections: &[&section::PORT, &section::REDIRECT, &section::FPF],
+    sections: section::SECTIONS,
 };
 
 static LIBRARIES: Section = Section {

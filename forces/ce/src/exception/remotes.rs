@@ -13,12 +13,12 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use weir_base::{Instant, Span};
-use weir_lfb::mac;
 use weir_model::Value;
 use weir_protocol::wire::Id;
 use weir_protocol::wire::message::PacketRedirect;
 use weir_protocol::wire::redirect::Redirect;
 use weir_wire::ethernet::{self, Mac};
+use weir_wire::mac;
 
 use super::remote::RemotePlan;
 use super::{Answers, Outcome, RemotePort, Stats, to_port};

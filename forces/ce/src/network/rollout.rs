@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_base::{Instant, Span};
-use weir_lfb::fpf::Part;
+use weir_fpf_lfb::Part;
 use weir_model::{Change, ComponentPath, ElementPath};
 
 use crate::contract::GivenSection;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_base::setting::{Scalar, Settings};
 use weir_base::{Instant, Span};
+use weir_fpf_lfb::Part;
 use weir_fpf_path::edge::filter::Filter;
-use weir_lfb::fpf::{self, Part};
 use weir_model::{ComponentPath, ElementPath, Fault};
 use weir_paths::{Carry, Change, FeId, LinkId, PathError, Paths};
 
@@ -390,7 +390,10 @@ fn described(flow: &Flow) -> String {
 
 /// The packets of a flow, and their priority.
 fn packets(at: &ComponentPath, settings: &Settings) -> Result<(Filter, u64), Fault> {
-    Ok((fpf::filter(at, settings)?, settings.count("priority")))
+    Ok((
+        weir_fpf_lfb::filter(at, settings)?,
+        settings.count("priority"),
+    ))
 }
 
 /// The settings of a request, and its expiry time.

@@ -18,11 +18,10 @@ use weir_path::ip::tables::Tables;
 use weir_path::plane::Plane;
 
 use self::sampled::Sampled;
-use crate::fpf::Part;
+use crate::layers::{LAYERS, joined, of_each};
 
 pub mod ce_routes;
 mod drops;
-pub(crate) mod fpf;
 pub mod kernel;
 mod neighbours;
 pub mod netfilter;
@@ -39,33 +38,38 @@ mod tracked;
 pub use redirect::ControlSent;
 pub use tracked::Flow;
 
-/// Every LFB, in the order of the manual pages.
-pub static BLOCKS: &[&Block] = &[
-    &status::STATUS,
-    &ports::PORTS,
-    &queues::QUEUES,
-    &tracked::hogs::HOGS,
-    &tracked::flows::FLOWS,
-    &routes::ROUTES,
-    &neighbours::NEIGHBOURS,
-    &drops::DROPS,
-    &sampled::waiting::WAITING,
-    &sampled::talkers::TALKERS,
-    &sampled::history::HISTORY,
-    &sampled::drop_history::DROP_HISTORY,
-    &redirect::REDIRECT,
-    &fpf::FPF,
-    &fpf::ENCAPSULATIONS,
-    &fpf::CLASSES,
-    &kernel::KERNEL,
-    &netfilter::NETFILTER,
-    &rates::RATES,
-    &reflectors::REFLECTORS,
-    &ce_routes::CE_ROUTES,
+/// Every LFB, in the order of the manual pages: those of the network layers between two lists of the router's own.
+pub static BLOCKS: &[Block] =
+    &joined::<_, { FIRST.len() + OF_LAYERS.len() + LAST.len() }>(&[FIRST, OF_LAYERS, LAST]);
+const FIRST: &[Block] = &[
+    status::STATUS,
+    ports::PORTS,
+    queues::QUEUES,
+    tracked::hogs::HOGS,
+    tracked::flows::FLOWS,
+    routes::ROUTES,
+    neighbours::NEIGHBOURS,
+    drops::DROPS,
+    sampled::waiting::WAITING,
+    sampled::talkers::TALKERS,
+    sampled::history::HISTORY,
+    sampled::drop_history::DROP_HISTORY,
+    redirect::REDIRECT,
+];
+const OF_LAYERS: &[Block] = &of_each!(tables, status::STATUS, |layer, n| Block {
+    class: *LAYERS[layer].tables[n].class,
+    source: Source::Plane(LAYERS[layer].tables[n].read),
+});
+const LAST: &[Block] = &[
+    kernel::KERNEL,
+    netfilter::NETFILTER,
+    rates::RATES,
+    reflectors::REFLECTORS,
+    ce_routes::CE_ROUTES,
 ];
 
 /// A class, and the source of its values.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Block {
     /// The declaration.
     pub class: Class,
@@ -74,7 +78,7 @@ pub struct Block {
 }
 
 /// The source of a class's values; the reading function returns a structure, or a list of structures.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Source {
     /// The plane, on the forwarding thread between two bursts.
     Plane(fn(&Plane) -> Value),
@@ -107,10 +111,7 @@ pub enum Source {
 impl Block {
     /// Finds the LFB with this name.
     pub fn find(name: &str) -> Option<&'static Self> {
-        BLOCKS
-            .iter()
-            .copied()
-            .find(|block| block.class.name == name)
+        BLOCKS.iter().find(|block| block.class.name == name)
     }
 
     /// Checks the query parameters of a request: names and values as in a path.
@@ -135,8 +136,11 @@ pub fn classes() -> Vec<&'static Class> {
 }
 
 /// The class of every named section that has no table.
-pub fn sections() -> [Class; 2] {
-    [Part::Interface, Part::Rule].map(|part| *fpf::class_of(part))
+pub fn sections() -> impl Iterator<Item = Class> {
+    let named = LAYERS.iter().flat_map(|layer| layer.named);
+    named
+        .map(|named| *named.class)
+        .filter(|class| Block::find(class.name).is_none())
 }
 
 /// The class of a kind of discipline.

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use weir_model::class::{Cell, Class, Layout};
 use weir_path::ip::tables::{Mac, Tables};
 use weir_path::plane::Plane;
+use weir_wire::mac;
 
 use super::{Block, Column, PACKETS, Row, Source, TEXT, component, components, rows};
-use crate::mac;
 
 pub(super) static NEIGHBOURS: Block = Block {
     class: Class {

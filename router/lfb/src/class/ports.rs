@@ -6,12 +6,12 @@ use weir_model::class::{COUNT, Cell, Class, Condition, Event, Layout};
 use weir_path::ip::tables::Interface;
 use weir_path::plane::{Plane, PlanePort};
 use weir_path::translation::Side;
+use weir_wire::mac;
 
 use super::{
     BYTE_COUNTER, BYTES, Block, COUNTER, Column, FLAG, IN, OUT, PACKET_COUNTER, RATE_BPS, Row,
     Source, TEXT, component, components, rows,
 };
-use crate::mac;
 use crate::port;
 
 pub(crate) static PORTS: Block = Block {

@@ -5,16 +5,16 @@ use std::fmt::Display;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
-use weir_base::{Span, Streams};
+use weir_base::Span;
 use weir_element::{Completion, Effect, Facts, Limits, Moment, Place};
+use weir_layer::LayerPlan;
 use weir_lfb::Plan;
-use weir_lfb::fpf::FpfPlan;
 use weir_lfb::port::{Direction, PortPlan};
 use weir_lfb::redirect::RedirectPlan;
 use weir_path::ip::tables::Tables;
-use weir_path::plane::Mode;
+use weir_path::plane::{Mode, Plane};
 
-use super::classification::{self, Classes, Wake};
+use super::background::{self, Layers, Wake};
 use super::events::Inbox;
 use super::findings::KernelFindings;
 use super::input::Input;
@@ -44,10 +44,10 @@ pub(super) struct Carrier {
     worker: Option<Handle>,
     launched: Option<Launched>,
     known: Arc<Mutex<KernelFindings>>,
-    /// The active classes of flows, for the classifier.
-    classes: Classes,
-    /// Wakes the classifier, once it has started.
-    classifier: Option<Wake>,
+    /// The active layers, for their background work.
+    layers: Layers,
+    /// Wakes the background work, once it has started.
+    background: Option<Wake>,
     /// The receiver of the result of a long effect; used once.
     report: Option<mpsc::Sender<Input>>,
     runtime: tokio::runtime::Handle,
@@ -87,8 +87,8 @@ impl Carrier {
             worker: None,
             launched: None,
             known: Arc::new(Mutex::new(KernelFindings::at_start(&facts.findings))),
-            classes: Arc::default(),
-            classifier: None,
+            layers: Arc::default(),
+            background: None,
             report: Some(report),
             runtime: tokio::runtime::Handle::current(),
         })
@@ -182,8 +182,8 @@ impl Carrier {
                 added,
                 changed,
                 redirect,
-                fpf,
-            } => self.exchange(gone, added, changed, redirect, fpf)?,
+                layers,
+            } => self.exchange(gone, added, changed, redirect, layers)?,
             Effect::Release { kept } => self.release(&kept),
         }
         Ok(Completion::Done)
@@ -241,29 +241,26 @@ impl Carrier {
     }
 
     fn launch(&mut self, plan: &Plan, limits: Limits) -> Result<(), String> {
-        let (classifier, classifies) = classification::prepare();
-        let (event, inbox) = Inbox::new(classifier.clone());
+        let (wake, background) = background::prepare();
+        let (event, inbox) = Inbox::new(wake.clone());
         let additions = self.with_devices(plan.ports.clone())?;
         let mut worker = ports::worker(&plan.router, limits, additions, event);
         let policy = plan.redirect.policy.clone();
         worker.plane.set_exception_policy(policy, clock::now());
         let tables = self.tables.take().unwrap_or_default();
         worker.set_tables(Arc::clone(&tables));
-        self.guard_tunnels(&plan.fpf)?;
-        drop(plan.fpf.apply(&mut worker.plane, clock::now()));
+        self.guard_tunnels(&plan.layers)?;
+        drop(apply(&plan.layers, &mut worker.plane));
         if let Some(limit) = plan.router.watchdog {
             worker.set_lease(self.lease(limit));
         }
-        self.classifier = Some(classifier);
-        self.set_classes(&plan.fpf);
+        self.background = Some(wake);
+        self.set_layers(&plan.layers);
         let neighbours = Neighbours::new().map_err(|e| failed("netlink", &e))?;
         let (handle, thread) = worker
             .start()
             .map_err(|e| failed("forwarding thread", &e))?;
-        let secret = Streams::new(ports::entropy()).hash_key("classifier");
-        classifies
-            .start(handle.clone(), Arc::clone(&self.classes), secret)
-            .map_err(|e| failed("classifier", &e))?;
+        background.start(&handle, &self.layers, ports::entropy())?;
         self.worker = Some(handle.clone());
         self.launched = Some(Launched {
             handle,
@@ -359,12 +356,12 @@ impl Carrier {
         added: Vec<PortPlan>,
         changed: Vec<PortPlan>,
         redirect: Option<Arc<RedirectPlan>>,
-        fpf: Option<Arc<FpfPlan>>,
+        layers: Option<Arc<Vec<LayerPlan>>>,
     ) -> Result<(), String> {
         let additions = self.with_devices(added)?;
-        if let Some(fpf) = &fpf {
-            self.guard_tunnels(fpf)?;
-            self.set_classes(fpf);
+        if let Some(layers) = &layers {
+            self.guard_tunnels(layers)?;
+            self.set_layers(layers);
         }
         let replaced = self.on_worker(move |worker| {
             ports::remove(worker, &gone);
@@ -377,23 +374,24 @@ impl Carrier {
                     .plane
                     .set_exception_policy(redirect.policy.clone(), clock::now());
             }
-            fpf.map(|fpf| fpf.apply(&mut worker.plane, clock::now()))
+            layers.map(|layers| apply(&layers, &mut worker.plane))
         })?;
         drop(replaced); // here, not on the forwarding thread
         Ok(())
     }
 
-    /// Passes new classes of flows to the classifier.
-    fn set_classes(&self, fpf: &FpfPlan) {
-        self.classes.store(fpf.built().cloned().map(Arc::new));
-        if let Some(classifier) = &self.classifier {
-            classifier.wake();
+    /// Passes changed layers to their background work.
+    fn set_layers(&self, layers: &Arc<Vec<LayerPlan>>) {
+        self.layers.store(Arc::clone(layers));
+        if let Some(background) = &self.background {
+            background.wake();
         }
     }
 
-    /// Keeps the packets of FPF's tunnels from the kernel.
-    fn guard_tunnels(&self, fpf: &FpfPlan) -> Result<(), String> {
-        let guarded = lock(&self.guard).set_tunnels(&fpf.tunnels());
+    /// Keeps the packets of the layers' tunnels from the kernel.
+    fn guard_tunnels(&self, layers: &[LayerPlan]) -> Result<(), String> {
+        let tunnels: Vec<_> = layers.iter().flat_map(LayerPlan::tunnels).collect();
+        let guarded = lock(&self.guard).set_tunnels(&tunnels);
         guarded.map_err(|e| e.to_string())
     }
 
@@ -403,6 +401,14 @@ impl Carrier {
         let kept = kept.filter_map(|interface| interface::index(interface).ok());
         self.claims.keep_only(&kept.collect::<BTreeSet<u32>>());
     }
+}
+
+/// Applies layers to a plane. Returns the replaced parts.
+fn apply(layers: &[LayerPlan], plane: &mut Plane) -> Vec<Box<dyn Send>> {
+    let layers = layers.iter();
+    layers
+        .map(|layer| layer.apply(plane, clock::now()))
+        .collect()
 }
 
 fn moment(when: UnixTime) -> Completion {

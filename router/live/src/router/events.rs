@@ -10,7 +10,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use weir_element::Place;
 use weir_path::ip::resolution::NeighbourRequest;
 
-use super::classification::Wake;
+use super::background::Wake;
 use super::running::Running;
 use crate::kernel::neighbours::Neighbours;
 use crate::mutex::lock;
@@ -35,13 +35,13 @@ pub struct Inbox {
 
 impl Inbox {
     /// The function that the forwarding thread calls for each event, and the inbox that receives the events.
-    /// `classifier` wakes the classifier.
-    pub(super) fn new(classifier: Wake) -> (Box<dyn FnMut(Event) + Send>, Self) {
+    /// `background` wakes the background work of layers.
+    pub(super) fn new(background: Wake) -> (Box<dyn FnMut(Event) + Send>, Self) {
         let (ask, requests) = mpsc::channel(REQUESTS_MAX);
         let (send, events) = mpsc::unbounded_channel();
         let event = move |event| match event {
             Event::NeighbourRequest(request) => drop(ask.try_send(request)),
-            Event::Copies => classifier.wake(),
+            Event::Copies => background.wake(),
             other => drop(send.send(other)), // without a receiver, the router is stopping
         };
         (Box::new(event), Self { requests, events })
@@ -164,7 +164,7 @@ fn handle(running: &Running, event: Event) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::router::classification;
+    use crate::router::background;
     use std::sync::Mutex;
     use std::thread;
     use std::time::Instant;
@@ -187,7 +187,7 @@ mod tests {
     fn router() -> (Arc<Running>, Inbox) {
         let port = ComponentPath::new(["port", "nowhere"]);
         let plan = Plan::check(&[Change::block(port)]).unwrap();
-        let (event, inbox) = Inbox::new(classification::prepare().0);
+        let (event, inbox) = Inbox::new(background::prepare().0);
         let plane = Plane::new(64, 1518, Streams::new(1));
         let (handle, _thread) = Worker::new(plane, event).start().unwrap();
         let limits = Limits {

@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Notify, oneshot};
 use weir_base::{Rate, Throughput};
 use weir_element::{ActiveState, Answer, Event, Finding, Request};
+use weir_layer::NoAnswer;
 use weir_lfb::Plan;
 use weir_lfb::class::ControlSent;
 use weir_lfb::class::ce_routes::CeRoutes;
@@ -25,7 +26,7 @@ use crate::clock;
 use crate::kernel::neighbours::Neighbours;
 use crate::kernel::transit::TransitGuard;
 use crate::mutex::lock;
-use crate::worker::{Handle, NoAnswer};
+use crate::worker::Handle;
 
 /// Shortest time between two changes of single components.
 const CHANGE_GAP: Duration = Duration::from_millis(1);

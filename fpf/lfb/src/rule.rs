@@ -11,11 +11,11 @@ use weir_fpf_path::process::cache::Limits;
 use weir_fpf_path::process::{Function, Processing};
 use weir_fpf_path::{Builder, Destination, Domain, Hop, Inner, Rule};
 use weir_packet::Queue;
-use weir_wire::EtherType;
 use weir_wire::ethernet::is_group;
+use weir_wire::{EtherType, mac};
 
-use super::{Added, Interfaces, Wrong, text};
-use crate::mac;
+use crate::plan::{Added, Interfaces};
+use crate::{Wrong, text};
 
 /// Longest list of leaves, in bytes.
 const LEAVES_MAX: usize = 16_384;

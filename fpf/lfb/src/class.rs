@@ -14,8 +14,8 @@ use weir_classifier::{Kind as FlowKind, Kinds};
 use weir_fpf_path::Domain;
 use weir_fpf_path::edge::setup::Class;
 
-use super::Wrong;
-use super::encapsulation::{BURST, POLICE, SESSION, SPREAD, VECTORS, policed, rule};
+use crate::Wrong;
+use crate::encapsulation::{BURST, POLICE, SESSION, SPREAD, VECTORS, policed, rule};
 
 /// Maximum classes: each decision about a flow reads all of them.
 pub(super) const CLASSES_MAX: usize = 256;

@@ -4,26 +4,41 @@ use weir_fpf_path::Fpf;
 use weir_fpf_path::edge::classes;
 use weir_fpf_path::forwarder::Stats;
 use weir_fpf_path::ingress::ActiveEncapsulation;
-use weir_model::class::{COUNT, Cell, Class, Component, Form, HELD, Layout};
-use weir_path::plane::Plane;
+use weir_layer::Table;
+use weir_model::class::{COUNT, Cell, Class, Component, Form, HELD, Layout, Type, Unit};
+use weir_model::column::{Column, Row, components, row, rows};
 
-use super::{
-    Block, COUNTER, Column, NUMBER, PACKET_COUNTER, Row, Source, TEXT, component, components, row,
-    rows,
-};
-use crate::fpf::{PARAMETERS, Part};
+use crate::{Part, domain};
 
-pub(crate) static FPF: Block = Block {
-    class: Class {
-        name: "fpf",
-        id: 0x00F7_0004,
-        about: "flexible packet forwarding: packets that follow paths chosen at the edge",
-        parameters: PARAMETERS,
-        metric: Some("fpf"),
-        components: &components::<Domain, { COLUMNS.len() }>(COLUMNS),
-        ..Class::PLAIN
+/// The tables of FPF, in the order of the manual pages.
+pub(super) const TABLES: &[Table] = &[
+    Table {
+        class: &FPF,
+        read: |plane| row(COLUMNS, &Fpf::stats(plane)),
     },
-    source: Source::Plane(|plane: &Plane| row(COLUMNS, &Fpf::stats(plane))),
+    Table {
+        class: &ENCAPSULATIONS,
+        read: |plane| rows(ENCAPSULATED, Fpf::encapsulations(plane)),
+    },
+    Table {
+        class: &CLASSES,
+        read: |plane| rows(OF_CLASS, Fpf::classes(plane)),
+    },
+];
+
+const TEXT: Type = Type::Text;
+const NUMBER: Type = Type::Gauge(Unit::One);
+const COUNTER: Type = Type::Counter(Unit::One);
+const PACKET_COUNTER: Type = Type::Counter(Unit::Packets);
+
+pub(super) static FPF: Class = Class {
+    name: "fpf",
+    id: 0x00F7_0004,
+    about: "flexible packet forwarding: packets that follow paths chosen at the edge",
+    parameters: domain::PARAMETERS,
+    metric: Some("fpf"),
+    components: &components::<Domain, { COLUMNS.len() }>(COLUMNS),
+    ..Class::PLAIN
 };
 
 /// The row of the domain.
@@ -34,14 +49,14 @@ impl Row for Domain {
 }
 
 const COLUMNS: &[Column<Domain>] = &[
-    component(20, "received", COUNT, "")
+    Component::new(20, "received", COUNT, "")
         .about("Received packets with an FPF header, including packets from tunnels.")
         .shown(&[
             Cell::new("IN").of("packets").since_start(),
             Cell::new("IN PKT/S").of("packets").form(Form::PerSecond),
         ])
         .read(|all| all.received.into()),
-    component(21, "forwarded", COUNT, "")
+    Component::new(21, "forwarded", COUNT, "")
         .about("Packets forwarded to a next FE.")
         .shown(&[
             Cell::new("FORWARDED").of("packets").since_start(),
@@ -50,92 +65,82 @@ const COLUMNS: &[Column<Domain>] = &[
                 .form(Form::PerSecond),
         ])
         .read(|all| all.forwarded.into()),
-    component(22, "encapsulated", COUNT, "")
+    Component::new(22, "encapsulated", COUNT, "")
         .about("Packets that got an FPF header here.")
         .shown(&[Cell::new("ENCAPSULATED").of("packets").since_start()])
         .read(|all| all.encapsulated.into()),
-    component(23, "decapsulated", COUNT, "")
+    Component::new(23, "decapsulated", COUNT, "")
         .about("Packets whose FPF header was removed.")
         .shown(&[Cell::new("DECAPSULATED").of("packets").since_start()])
         .read(|all| all.decapsulated.into()),
-    component(24, "created", COUNT, "")
+    Component::new(24, "created", COUNT, "")
         .about("Copies made by multicast, and packets added by coding and segmentation.")
         .shown(&[Cell::new("COPIES").of("packets").since_start()])
         .read(|all| all.created.into()),
-    component(25, "expired", COUNTER, "3")
+    Component::new(25, "expired", COUNTER, "3")
         .about("Encapsulations that expired because no packet matched them within their timeout, including those of \
                 classes.")
         .shown(&[Cell::new("EXPIRED").since_start()])
         .read(|all| (all.expired + all.classes.ended.expired).into()),
-    component(26, "inspected", PACKET_COUNTER, "12")
+    Component::new(26, "inspected", PACKET_COUNTER, "12")
         .about("First packets of flows that were copied to the classifier.")
         .shown(&[Cell::new("INSPECTED").since_start()])
         .read(|all| all.classes.copied.into()),
-    component(27, "uninspected", PACKET_COUNTER, "0")
+    Component::new(27, "uninspected", PACKET_COUNTER, "0")
         .about("Packets forwarded without a copy to the classifier because the classifier had fallen behind.")
         .shown(&[Cell::new("UNINSPECTED").since_start()])
         .read(|all| all.classes.lost.into()),
-    component(28, "followed", NUMBER, "150")
+    Component::new(28, "followed", NUMBER, "150")
         .about("Flows that the classifier tracks now.")
         .shown(&[Cell::new("FLOWS FOLLOWED")])
         .read(|all| all.classes.followed.into()),
-    component(29, "displaced", COUNTER, "0")
+    Component::new(29, "displaced", COUNTER, "0")
         .about("Flows removed from their class to make room for others, after one second without packets.")
         .read(|all| all.classes.ended.displaced.into()),
-    component(30, "unclassified", COUNTER, "0")
+    Component::new(30, "unclassified", COUNTER, "0")
         .about("Flows of a class that stayed on the IP routes because the limit `classifier_flows` was reached.")
         .read(|all| all.classes.ended.refused.into()),
-    component(31, "repaired", PACKET_COUNTER, "0")
+    Component::new(31, "repaired", PACKET_COUNTER, "0")
         .about("Packets recovered by rules with `xor-decode`.")
         .shown(&[Cell::new("REPAIRED")])
         .read(|all| all.repaired.into()),
-    component(32, "segmented", PACKET_COUNTER, "0")
+    Component::new(32, "segmented", PACKET_COUNTER, "0")
         .about("Packets split into segments by rules with `segment`.")
         .shown(&[Cell::new("SEGMENTED")])
         .read(|all| all.segmented.into()),
-    component(33, "reassembled", PACKET_COUNTER, "0")
+    Component::new(33, "reassembled", PACKET_COUNTER, "0")
         .about("Packets reassembled by rules with `reassemble`.")
         .shown(&[Cell::new("REASSEMBLED")])
         .read(|all| all.reassembled.into()),
-    component(34, "cache_hits", PACKET_COUNTER, "0")
+    Component::new(34, "cache_hits", PACKET_COUNTER, "0")
         .about("Interests answered by rules with `cache`.")
         .shown(&[Cell::new("CACHE HITS")])
         .read(|all| all.cache.hits.into()),
-    component(35, "cache_misses", PACKET_COUNTER, "0")
+    Component::new(35, "cache_misses", PACKET_COUNTER, "0")
         .about("Interests forwarded because their chunk was not in the cache.")
         .shown(&[Cell::new("CACHE MISSES")])
         .read(|all| all.cache.misses.into()),
-    component(36, "cache_stored", COUNTER, "0")
+    Component::new(36, "cache_stored", COUNTER, "0")
         .about("Chunks stored by rules with `cache`.")
         .shown(&[Cell::new("CACHE STORED")])
         .read(|all| all.cache.stored.into()),
-    component(37, "cache_evicted", COUNTER, "0")
+    Component::new(37, "cache_evicted", COUNTER, "0")
         .about("Chunks evicted from a full cache.")
         .shown(&[Cell::new("CACHE EVICTED")])
         .read(|all| all.cache.evicted.into()),
-    component(38, "cache_refused", PACKET_COUNTER, "0")
+    Component::new(38, "cache_refused", PACKET_COUNTER, "0")
         .about("Data that a cache did not store because no interest requested it there or it was larger than the \
                 cache.")
         .shown(&[Cell::new("CACHE REFUSED")])
         .read(|all| all.cache.refused.into()),
 ];
 
-/// The class of this kind of section.
-pub(crate) const fn class_of(part: Part) -> &'static Class {
-    match part {
-        Part::Interface => &INTERFACES,
-        Part::Rule => &RULES,
-        Part::Encapsulation => &ENCAPSULATIONS.class,
-        Part::Class => &CLASSES.class,
-    }
-}
-
 /// The name component of a section that has no row in a table.
 const fn name(example: &'static str, about: &'static str) -> Component {
     Component::new(1, "name", TEXT, example).about(about)
 }
 
-const INTERFACES: Class = Class {
+pub(super) static INTERFACES: Class = Class {
     name: "fpf_interfaces",
     id: 0x00F7_0110,
     about: "interfaces of flexible packet forwarding: a port, a VLAN of a port, or a GRE tunnel",
@@ -146,7 +151,7 @@ const INTERFACES: Class = Class {
     ..Class::PLAIN
 };
 
-const RULES: Class = Class {
+pub(super) static RULES: Class = Class {
     name: "fpf_rules",
     id: 0x00F7_0111,
     about: "rules of flexible packet forwarding: the action for packets, by input interface and LID",
@@ -157,23 +162,20 @@ const RULES: Class = Class {
     ..Class::PLAIN
 };
 
-pub(super) static ENCAPSULATIONS: Block = Block {
-    class: Class {
-        name: "fpf_encapsulations",
-        id: 0x00F7_0005,
-        about: "packets that get an FPF header at this router, and their paths",
-        key: &["name"],
-        has_instances: true,
-        parameters: Part::Encapsulation.parameters(),
-        metric: Some("fpf_encapsulation"),
-        components: &components::<Encapsulated, { ENCAPSULATED.len() }>(ENCAPSULATED),
-        layout: Layout {
-            empty: "No encapsulations are configured.",
-            ..Layout::PLAIN
-        },
-        ..Class::PLAIN
+pub(super) static ENCAPSULATIONS: Class = Class {
+    name: "fpf_encapsulations",
+    id: 0x00F7_0005,
+    about: "packets that get an FPF header at this router, and their paths",
+    key: &["name"],
+    has_instances: true,
+    parameters: Part::Encapsulation.parameters(),
+    metric: Some("fpf_encapsulation"),
+    components: &components::<Encapsulated, { ENCAPSULATED.len() }>(ENCAPSULATED),
+    layout: Layout {
+        empty: "No encapsulations are configured.",
+        ..Layout::PLAIN
     },
-    source: Source::Plane(|plane: &Plane| rows(ENCAPSULATED, Fpf::encapsulations(plane))),
+    ..Class::PLAIN
 };
 
 struct Encapsulated;
@@ -183,11 +185,11 @@ impl Row for Encapsulated {
 }
 
 const ENCAPSULATED: &[Column<Encapsulated>] = &[
-    component(1, "name", TEXT, "video")
+    Component::new(1, "name", TEXT, "video")
         .about("Name of the encapsulation.")
         .shown(&[Cell::new("NAME")])
         .read(|in_force| in_force.name.as_str().into()),
-    component(20, "count", COUNT, "")
+    Component::new(20, "count", COUNT, "")
         .about("Packets that got the header.")
         .shown(&[
             Cell::new("PACKETS").of("packets").since_start(),
@@ -195,37 +197,34 @@ const ENCAPSULATED: &[Column<Encapsulated>] = &[
             Cell::new("PKT/S NOW").of("packets").form(Form::PerSecond),
         ])
         .read(|in_force| in_force.listed.hits.into()),
-    component(21, "policed", COUNT, "")
+    Component::new(21, "policed", COUNT, "")
         .about("Packets dropped because they exceeded the rate `police`.")
         .shown(&[Cell::new("POLICED").of("packets").since_start()])
         .read(|in_force| in_force.listed.policed.into()),
-    component(22, "overflowed", COUNT, "")
+    Component::new(22, "overflowed", COUNT, "")
         .about("Packets dropped because `shape_limit` packets were already waiting for the rate `shape`.")
         .shown(&[Cell::new("OVERFLOWED").of("packets").since_start()])
         .read(|in_force| in_force.queue.dropped.into()),
-    component(23, "waiting", HELD, "")
+    Component::new(23, "waiting", HELD, "")
         .about("Packets waiting for the rate `shape` now.")
         .shown(&[Cell::new("WAITING").of("packets")])
         .read(|in_force| in_force.queue.waiting.into()),
 ];
 
-pub(super) static CLASSES: Block = Block {
-    class: Class {
-        name: "fpf_classes",
-        id: 0x00F7_0006,
-        about: "flows that get an FPF header because of their protocol or server name, by class",
-        key: &["name"],
-        has_instances: true,
-        parameters: Part::Class.parameters(),
-        metric: Some("fpf_class"),
-        components: &components::<OfClass, { OF_CLASS.len() }>(OF_CLASS),
-        layout: Layout {
-            empty: "No classes of flows are configured.",
-            ..Layout::PLAIN
-        },
-        ..Class::PLAIN
+pub(super) static CLASSES: Class = Class {
+    name: "fpf_classes",
+    id: 0x00F7_0006,
+    about: "flows that get an FPF header because of their protocol or server name, by class",
+    key: &["name"],
+    has_instances: true,
+    parameters: Part::Class.parameters(),
+    metric: Some("fpf_class"),
+    components: &components::<OfClass, { OF_CLASS.len() }>(OF_CLASS),
+    layout: Layout {
+        empty: "No classes of flows are configured.",
+        ..Layout::PLAIN
     },
-    source: Source::Plane(|plane: &Plane| rows(OF_CLASS, Fpf::classes(plane))),
+    ..Class::PLAIN
 };
 
 struct OfClass;
@@ -235,19 +234,19 @@ impl Row for OfClass {
 }
 
 const OF_CLASS: &[Column<OfClass>] = &[
-    component(1, "name", TEXT, "voice")
+    Component::new(1, "name", TEXT, "voice")
         .about("Name of the class.")
         .shown(&[Cell::new("NAME")])
         .read(|class| class.name.as_str().into()),
-    component(20, "flows", NUMBER, "12")
+    Component::new(20, "flows", NUMBER, "12")
         .about("Flows that follow the paths of the class now.")
         .shown(&[Cell::new("FLOWS")])
         .read(|class| u64::from(class.flows).into()),
-    component(21, "classified", COUNTER, "150")
+    Component::new(21, "classified", COUNTER, "150")
         .about("Flows that the classifier assigned to the class.")
         .shown(&[Cell::new("CLASSIFIED").since_start()])
         .read(|class| class.classified.into()),
-    component(22, "count", COUNT, "")
+    Component::new(22, "count", COUNT, "")
         .about("Packets that got the header.")
         .shown(&[
             Cell::new("PACKETS").of("packets").since_start(),
@@ -255,7 +254,7 @@ const OF_CLASS: &[Column<OfClass>] = &[
             Cell::new("PKT/S NOW").of("packets").form(Form::PerSecond),
         ])
         .read(|class| class.hits.into()),
-    component(23, "policed", COUNT, "")
+    Component::new(23, "policed", COUNT, "")
         .about("Packets dropped because their flow exceeded the rate `police`.")
         .shown(&[Cell::new("POLICED").of("packets").since_start()])
         .read(|class| class.policed.into()),

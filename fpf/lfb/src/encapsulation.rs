@@ -13,7 +13,7 @@ use weir_fpf_path::edge::rule::Rule;
 use weir_fpf_path::edge::setup::Encapsulation;
 use weir_fpf_path::header::Vector;
 
-use super::{Wrong, text};
+use crate::{Wrong, text};
 
 /// Longest list of vectors, in bytes.
 const VECTORS_MAX: usize = 16_384;

@@ -4,10 +4,10 @@ use weir_base::setting::{Kind, Parameter, Settings};
 use weir_fpf_path::Domain;
 use weir_fpf_path::edge::setup::NoMatch;
 
-use super::{Wrong, text};
+use crate::{Wrong, text};
 
 /// The components of the domain.
-pub const PARAMETERS: &[Parameter] = &[
+pub(crate) const PARAMETERS: &[Parameter] = &[
     Parameter::new(
         "lid_bytes",
         Kind::Count(1, 2),

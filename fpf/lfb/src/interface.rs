@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use weir_base::setting::{Kind, Parameter, Settings};
 use weir_fpf_path::{Builder, Interface};
 
-use super::{Added, Interfaces, Wrong};
+use crate::Wrong;
+use crate::plan::{Added, Interfaces};
 
 const fn address(id: u32, name: &'static str, about: &'static str) -> Parameter {
     Parameter::new(name, Kind::Text(45), "", about).id(id)

@@ -1,6 +1,6 @@
 //! MAC addresses as operators write them: `02:00:00:00:00:0b`.
 
-use weir_wire::ethernet::Mac;
+use crate::ethernet::Mac;
 
 /// Parses an address; `None` if the text is not a MAC address.
 pub fn read(text: &str) -> Option<Mac> {

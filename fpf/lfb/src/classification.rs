@@ -1,4 +1,4 @@
-//! The flow-aware classifier of a running router, on a thread of its own.
+//! The flow-aware classifier of a running router, in the background.
 //!
 //! ```text
 //!  worker: [ edge ] --copies of first packets, by commands--> [ Classification ] --flow, verdict--> policy
@@ -6,110 +6,71 @@
 //!             +------------- decisions, a few with each command -------------------------------------+
 //! ```
 //!
-//! The forwarding thread makes copies, and reports once that copies wait. This thread fetches all of them at once, with
-//! a pause between two fetches: so the memory for copies bounds their number. While this thread is busy, further copies
-//! are lost, and their packets follow the routes.
+//! The forwarding thread makes copies, and reports once that copies wait. A turn fetches all of them at once, and a pause
+//! follows it: so the memory for copies bounds their number. During a turn further copies are lost, and their packets
+//! follow the routes.
 //!
 //! The classes are those of the plan stored last. The plane discards decisions made for earlier classes.
 
-use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, SyncSender};
-use std::thread;
-use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
-use weir_base::Instant;
+use weir_base::{Instant, Streams};
 use weir_classifier::policy::Policy;
 use weir_classifier::{Classifier, Segment, Settings, Verdict};
 use weir_fpf_path::Fpf;
 use weir_fpf_path::edge::copies::Copies;
 use weir_fpf_path::edge::implicit::Decision;
-use weir_lfb::fpf::Built;
+use weir_layer::{Background, Compiled, ForwardingThread, NoAnswer};
 
-use crate::clock;
-use crate::worker::{Handle, NoAnswer};
+use crate::Built;
 
-/// Shortest time between two fetches.
-const PERIOD: Duration = Duration::from_millis(5);
 /// Decisions that take effect in one iteration of the forwarding thread.
 const DECISIONS_MAX: usize = 64;
 
-/// Wakes the thread of the classifier. The thread ends when all wakers were dropped.
-#[derive(Clone, Debug)]
-pub(super) struct Wake(SyncSender<()>);
-
-impl Wake {
-    /// Wakes the thread. It never blocks.
-    pub(super) fn wake(&self) {
-        let _awake_already = self.0.try_send(());
-    }
-}
-
-/// The active classes, for the thread; `None` while the router has no classes.
-pub(super) type Classes = Arc<ArcSwapOption<Built>>;
-
-/// A classifier's thread before its start.
-pub(super) struct Starting {
-    inbox: Receiver<()>,
-}
-
-/// The waker of the thread, and the thread.
-pub(super) fn prepare() -> (Wake, Starting) {
-    let (wake, inbox) = mpsc::sync_channel(1);
-    (Wake(wake), Starting { inbox })
-}
-
-impl Starting {
-    /// Starts the thread for the router behind `handle`. `secret` keys the hash of its table.
-    pub(super) fn start(
-        self,
-        handle: Handle,
-        classes: Classes,
-        secret: (u64, u64),
-    ) -> io::Result<()> {
-        let thread = thread::Builder::new().name("weir-classifier".to_owned());
-        let run = move || {
-            let mut classification = None;
-            while self.inbox.recv().is_ok() {
-                let answered = turn(&handle, &classes, secret, &mut classification);
-                if let Err(error) = answered {
-                    tracing::debug!(%error, "cannot classify flows");
-                }
-                thread::sleep(PERIOD);
-            }
-        };
-        thread.spawn(run).map(drop)
-    }
-}
-
-/// Fetches copies, and applies the decisions about their flows.
-fn turn(
-    handle: &Handle,
-    classes: &Classes,
+/// The classifier of a router that may have classes.
+struct ClassifierTask {
+    /// Keys the hash of the classifier's table.
     secret: (u64, u64),
-    classification: &mut Option<Classification>,
-) -> Result<(), NoAnswer> {
-    let built = classes.load_full();
-    let Some(built) = built.filter(|built| !built.edge.classes.is_empty()) else {
-        *classification = None;
-        return Ok(());
-    };
-    let flows = built.edge.flows_max;
-    let kept = classification.take().filter(|old| old.flows_max == flows);
-    let kept = kept.unwrap_or_else(|| Classification::new(flows, secret));
-    let this = classification.insert(kept);
-    let (empty, followed) = (std::mem::take(&mut this.spare), this.classifier.flows());
-    let copies = handle.call(move |worker| {
-        Fpf::take_copies(&mut worker.plane, empty.unwrap_or_default(), followed)
-    })?;
-    let decisions = this.decide(&copies, &built.policy);
-    this.spare = Some(copies);
-    for some in decisions.chunks(DECISIONS_MAX) {
-        let (some, setup) = (some.to_vec(), Arc::clone(&built.edge));
-        handle.call(move |worker| Fpf::decide(&mut worker.plane, &setup, &some, clock::now()))?;
+    /// `None` while the router has no classes.
+    classification: Option<Classification>,
+}
+
+/// The classifier before its first turn.
+pub(super) fn new(streams: &Streams) -> Box<dyn Background> {
+    Box::new(ClassifierTask {
+        secret: streams.hash_key("classifier"),
+        classification: None,
+    })
+}
+
+impl Background for ClassifierTask {
+    /// Fetches copies, and applies the decisions about their flows.
+    fn turn(
+        &mut self,
+        compiled: Option<&dyn Compiled>,
+        forwarding: &dyn ForwardingThread,
+    ) -> Result<(), NoAnswer> {
+        let built = compiled.and_then(Built::of);
+        let Some(built) = built.filter(|built| !built.edge.classes.is_empty()) else {
+            self.classification = None;
+            return Ok(());
+        };
+        let flows = built.edge.flows_max;
+        let kept = self.classification.take();
+        let kept = kept.filter(|old| old.flows_max == flows);
+        let kept = kept.unwrap_or_else(|| Classification::new(flows, self.secret));
+        let this = self.classification.insert(kept);
+        let (empty, followed) = (std::mem::take(&mut this.spare), this.classifier.flows());
+        let copies = forwarding
+            .call(move |plane, _| Fpf::take_copies(plane, empty.unwrap_or_default(), followed))?;
+        let decisions = this.decide(&copies, &built.policy);
+        this.spare = Some(copies);
+        for some in decisions.chunks(DECISIONS_MAX) {
+            let (some, setup) = (some.to_vec(), Arc::clone(&built.edge));
+            forwarding.call(move |plane, now| Fpf::decide(plane, &setup, &some, now))?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// The classifier between two turns of its thread.
