@@ -1053,5 +1053,5 @@ fn a_thousand_rules_come_as_one_transaction() {
     reload(&mut world, &[]);
     world.run(Span::from_secs(10));
     assert_eq!(world.state(), "in sync", "{:?}", world.journal);
-    assert!(world.plan.fpf.built().is_none(), "all are gone");
+    assert!(world.plan.layers[0].compiled().is_none(), "all are gone");
 }

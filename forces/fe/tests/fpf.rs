@@ -2,6 +2,7 @@
 
 use crate::world::{FE, World, delete, schema, selector, set, tally, write};
 use weir_base::Span;
+use weir_lfb::named::Named;
 use weir_model::{Change, ComponentPath, Operation};
 use weir_protocol::session::ce::{Deadlines, Ended, Event};
 use weir_protocol::wire::header::Execution;
@@ -52,7 +53,8 @@ fn sections() -> Vec<LfbSelect> {
 
 /// Number of classes of flows in the plan.
 fn classes(world: &World) -> usize {
-    world.plan.fpf.built().unwrap().edge.classes.len()
+    let kind = Named::of_class(schema("fpf_classes").id).unwrap();
+    world.plan.names(kind).len()
 }
 
 #[test]
@@ -109,7 +111,7 @@ fn a_ce_makes_sets_and_deletes_every_kind_of_section() {
     let shown = world.plan.shown();
     assert_eq!(shown["fpf.rule.to-b.output"], "core");
     assert_eq!(shown["fpf.encapsulation.video.vectors"], "b1a1:3 b1");
-    assert!(world.plan.fpf.built().is_some());
+    assert!(world.plan.layers[0].compiled().is_some());
 
     world.gauges = vec![("video", "count", tally(12, 1200))];
     assert_eq!(world.value("fpf_interfaces", 7, "name"), "core".into());
@@ -140,7 +142,7 @@ fn a_ce_makes_sets_and_deletes_every_kind_of_section() {
     let answers = world.config(gone.to_vec());
     assert_eq!(codes(&answers), [SUCCESS; 3], "{answers:?}");
     assert_eq!(rows(&mut world), before);
-    assert!(world.plan.fpf.built().is_none());
+    assert!(world.plan.layers[0].compiled().is_none());
     let code = world.code(schema("fpf_rules").id, 7, &[1]);
     assert_eq!(code, ResultCode::InstanceNotFound);
 }

@@ -307,19 +307,13 @@ mod tests {
 
     #[test]
     fn blocks_of_sections_with_names_are_known() {
-        use weir_lfb::fpf::Part;
         let registry = registry();
         let of_kind = |name: &str| owner(registry.find(name).unwrap().id);
         for name in ["EtherPHYCop", "GenericScheduler", "ports", "queues", "red"] {
             assert_eq!(of_kind(name), Some(Named::Port), "{name}");
         }
-        for (name, part) in [
-            ("fpf_interfaces", Part::Interface),
-            ("fpf_rules", Part::Rule),
-            ("fpf_encapsulations", Part::Encapsulation),
-            ("fpf_classes", Part::Class),
-        ] {
-            assert_eq!(of_kind(name), Some(Named::Fpf(part)), "{name}");
+        for kind in Named::ALL {
+            assert_eq!(owner(kind.class().id), Some(kind), "{kind:?}");
         }
         for name in ["RedirectIn", "redirect", "routes", "FEObject", "fpf"] {
             assert_eq!(of_kind(name), None, "{name}");

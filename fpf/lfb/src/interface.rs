@@ -1,12 +1,12 @@
 //! The sections `[fpf.interface.NAME]`: interfaces that receive and send FPF packets.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use weir_base::setting::{Kind, Parameter, Settings};
-use weir_fpf_path::{Builder, Interface};
+use weir_fpf_path::{Builder, Interface, InterfaceId};
 
 use crate::Wrong;
-use crate::plan::{Added, Interfaces};
 
 const fn address(id: u32, name: &'static str, about: &'static str) -> Parameter {
     Parameter::new(name, Kind::Text(45), "", about).id(id)
@@ -47,6 +47,16 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     )
     .id(6),
 ];
+
+/// The interfaces in the table, by name.
+pub(super) type Interfaces = BTreeMap<String, Added>;
+
+/// An interface in the table.
+#[derive(Clone, Copy)]
+pub(super) struct Added {
+    pub(super) id: InterfaceId,
+    pub(super) is_tunnel: bool,
+}
 
 /// Adds the interface to the table.
 pub(super) fn add(

@@ -1,7 +1,6 @@
 //! All sections together: the rules between them, and the table and the edge of the plane.
 
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -9,12 +8,13 @@ use weir_base::Instant;
 use weir_base::setting::Settings;
 use weir_classifier::policy::Policy;
 use weir_fpf_path::edge::setup::{NoMatch, Setup};
-use weir_fpf_path::{Builder, Fpf, Interface, InterfaceId, Table};
-use weir_layer::{Compiled, LayerPlan, Port};
+use weir_fpf_path::{Builder, Fpf, Interface, Table};
+use weir_layer::{Compilation, Compiled, LayerPlan, Port};
 use weir_model::fault::ResultCode;
 use weir_model::{ComponentPath, Fault};
 use weir_path::plane::Plane;
 
+use crate::interface::Interfaces;
 use crate::{KEY, Part, Wrong, class, domain, encapsulation, interface, rule};
 
 /// Maximum interfaces; also maximum rules, and maximum encapsulations.
@@ -33,7 +33,7 @@ pub struct Built {
 }
 
 impl Built {
-    /// What a layer's sections have become; `None` if the router has no FPF, or for another layer.
+    /// The compiled sections of FPF; `None` for another layer.
     pub fn of(compiled: &dyn Compiled) -> Option<&Self> {
         (compiled as &dyn Any).downcast_ref()
     }
@@ -56,7 +56,6 @@ impl Compiled for Built {
         ends.collect()
     }
 
-    /// Those in the shapers of this edge.
     fn waiting_max(&self) -> usize {
         self.waiting_max
     }
@@ -73,7 +72,7 @@ pub(super) fn switch_off(plane: &mut Plane, now: Instant) -> Box<dyn Send> {
 }
 
 /// Builds the table and the edge for the plane.
-pub(super) fn compile(plan: &LayerPlan) -> Result<Arc<dyn Compiled>, Vec<Fault>> {
+pub(super) fn compile(plan: &LayerPlan) -> Compilation {
     let mut faults = Vec::new();
     let sections = Sections(plan);
     sections.check_numbers(&mut faults);
@@ -249,14 +248,4 @@ impl Sections<'_> {
         });
         checked.collect()
     }
-}
-
-/// The interfaces in the table, by name.
-pub(super) type Interfaces = BTreeMap<String, Added>;
-
-/// An interface in the table.
-#[derive(Clone, Copy)]
-pub(super) struct Added {
-    pub(super) id: InterfaceId,
-    pub(super) is_tunnel: bool,
 }

@@ -14,7 +14,7 @@ use weir_packet::Queue;
 use weir_wire::ethernet::is_group;
 use weir_wire::{EtherType, mac};
 
-use crate::plan::{Added, Interfaces};
+use crate::interface::{Added, Interfaces};
 use crate::{Wrong, text};
 
 /// Longest list of leaves, in bytes.

@@ -1,4 +1,4 @@
-//! The sections of FPF in a router's configuration: what they become, their faults, and their changes.
+//! The sections of FPF in a router's configuration: their compiled form, their faults, and their changes.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ fn compiled(plan: &Plan) -> Option<&Built> {
 }
 
 fn built(plan: &Plan) -> &Built {
-    compiled(plan).unwrap()
+    compiled(plan).unwrap_or_else(|| panic!("no FPF"))
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn sections_come_go_and_change_while_the_router_runs() {
     let other = after(&sets("fpf.encapsulation.video.vectors = c1a1")).unwrap();
     assert!(Arc::ptr_eq(&plan.redirect, &other.redirect));
     let vectors = |plan: &Plan| {
-        built(&plan).edge.encapsulations[1]
+        built(plan).edge.encapsulations[1]
             .rule
             .paths
             .headers()
@@ -415,7 +415,7 @@ fn sections_come_go_and_change_while_the_router_runs() {
 
     let more = sets("fpf.rule.new\nfpf.rule.new.lid = e1\nfpf.rule.new.action = drop");
     let with_new = after(&more).unwrap();
-    let rules = |plan: &Plan| built(&plan).table.rule_count();
+    let rules = |plan: &Plan| built(plan).table.rule_count();
     assert_eq!(rules(&with_new), rules(&plan) + 1);
     let operations = with_new.operations_to(&plan);
     assert_eq!(operations, [delete("fpf.rule.new")]);

@@ -8,11 +8,11 @@
 //! ```
 //!
 //! - [`Layer`], [`NamedSection`], [`Table`], [`Task`]: declarations
-//! - [`plan`]: the checked sections of a layer
-//! - [`background`]: the work of a layer outside the packet path
+//! - [`LayerPlan`], [`Compiled`]: the checked sections of a layer
+//! - [`Background`], [`ForwardingThread`]: the work of a layer outside the packet path
 
-pub mod background;
-pub mod plan;
+mod background;
+mod plan;
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -24,10 +24,10 @@ use weir_discipline::Spec;
 use weir_model::{Class, ComponentPath, Fault, Section, Value};
 use weir_path::plane::Plane;
 
-pub use background::{Background, ForwardingThread, NoAnswer};
+pub use background::{Background, ForwardingThread, NoAnswer, Work};
 pub use plan::LayerPlan;
 
-/// A network layer. A plane has its packets handled by an [`Overlay`](weir_path::plane::overlay::Overlay).
+/// A network layer. In a plane an [`Overlay`](weir_path::plane::overlay::Overlay) handles its packets.
 #[derive(Debug)]
 pub struct Layer {
     /// Name in messages.
@@ -41,14 +41,17 @@ pub struct Layer {
     /// The tables of the layer, in the order of the manual pages.
     pub tables: &'static [Table],
     /// Checks all sections together, and compiles them. Reports all faults.
-    pub compile: fn(&LayerPlan) -> Result<Arc<dyn Compiled>, Vec<Fault>>,
-    /// Checks that the ports of the router are those that the sections need.
+    pub compile: fn(&LayerPlan) -> Compilation,
+    /// Checks that the router has the ports that the sections need.
     pub check_ports: fn(&LayerPlan, &[Port<'_>]) -> Result<(), Fault>,
     /// Switches the layer off in a plane. Returns the replaced parts, so that another thread can free them.
     pub switch_off: fn(&mut Plane, Instant) -> Box<dyn Send>,
     /// The work outside the packet path, if the layer has any.
     pub task: Option<Task>,
 }
+
+/// The compiled sections, or all faults.
+pub type Compilation = Result<Arc<dyn Compiled>, Vec<Fault>>;
 
 impl Layer {
     /// The path of the section of this kind and name; a kind is a position in [`Self::named`].
@@ -62,7 +65,7 @@ impl Layer {
 pub struct NamedSection {
     /// The section.
     pub section: &'static Section,
-    /// Its class.
+    /// The class of the section.
     pub class: &'static Class,
     /// The words for a section of this kind in messages.
     pub word: &'static str,
@@ -84,7 +87,7 @@ pub struct Table {
 pub struct Task {
     /// Name of the thread.
     pub name: &'static str,
-    /// What fails if the forwarding thread does not answer.
+    /// The aim that is missed if the forwarding thread does not answer.
     pub aim: &'static str,
     /// The work before its first turn.
     pub new: fn(&Streams) -> Box<dyn Background>,

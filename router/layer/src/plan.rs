@@ -1,4 +1,4 @@
-//! The checked sections of a layer, and what they become in a plane.
+//! The checked sections of a layer.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -14,7 +14,7 @@
 //! - [`fe`]: a forwarding element and its control elements
 //! - [`redirect`]: packets for a control element, and their maximum rate
 //! - [`layers`]: the network layers next to IP
-//! - [`named`]: sections that the operator names: ports, and those of layers
+//! - [`named`]: sections that the operator names: ports, and sections of layers
 //! - [`section`]: the sections of a configuration, except those of an FE
 //! - [`plan`]: a whole checked configuration
 //! - [`packet_filter`]: packet filters of captures and observers

@@ -1,4 +1,4 @@
-//! Sections that the operator names: ports, and those of network layers.
+//! Sections that the operator names: ports, and sections of network layers.
 //!
 //! ```text
 //!   [port.wan]                Port            class ports, an instance for each

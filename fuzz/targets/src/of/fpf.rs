@@ -1,7 +1,8 @@
-//! Takes any bytes as frames of a router whose FPF rules use every action of a rule. The first byte of the input
-//! is the length of the frames.
+//! Takes any bytes as frames of a router whose FPF rules use every action of a rule. The first byte of the input is the
+//! length of the frames.
 //!
-//! Checks besides "no panic": every packet has exactly one fate, and all memory is free at the end.
+//! Checks besides "no panic": a Repr that was read can be written and read again; every packet has exactly one fate, and
+//! all memory is free at the end.
 
 #[path = "../../../../fpf/path/tests/hostile/router.rs"]
 #[allow(dead_code, clippy::unwrap_used, missing_docs)]
@@ -9,6 +10,11 @@
 mod router;
 
 use router::Router;
+use weir_fpf_path::{header, payload, segment_header};
+use weir_path::egress::rewrite;
+use weir_wire::ethernet;
+
+use super::wire::again;
 
 /// The target.
 pub(crate) fn target(bytes: &[u8]) {
@@ -17,9 +23,18 @@ pub(crate) fn target(bytes: &[u8]) {
     };
     let mut router = Router::new();
     for frame in bytes.chunks(14 + usize::from(*len)) {
+        headers(frame);
         router.carry(frame);
     }
     router.settle();
+}
+
+fn headers(frame: &[u8]) {
+    let behind = frame.get(ethernet::HEADER_LEN..).unwrap_or_default();
+    again!(header::View<_>, header::Repr, behind);
+    again!(segment_header::View<_>, segment_header::Repr, behind);
+    let inner = payload::peek_behind(frame, ethernet::HEADER_LEN);
+    rewrite::mark_congestion(&mut frame.to_vec(), &inner);
 }
 
 /// A frame for each LID of the router, and others.

@@ -16,7 +16,6 @@ use weir_path::ip::icmp_cause::IcmpCause;
 use weir_path::ip::icmp_error::build;
 use weir_path::plane::Mode;
 use weir_path::{bridge, ip, link};
-use weir_wire::ethernet;
 
 const SLOTS: usize = 16;
 const MTU: u32 = 576;
@@ -83,8 +82,6 @@ fn carry(frame: &[u8], mode: Mode) {
     let bytes = pool.frame_mut(&packet);
     rewrite::decrement_hops(bytes, &headers);
     rewrite::write_ecn(bytes, &headers, Ecn::Congested);
-    let inner = weir_fpf_path::payload::peek_behind(bytes, ethernet::HEADER_LEN);
-    rewrite::mark_congestion(bytes, &inner);
 }
 
 /// Frames with a long payload: TCP over IPv4 and IPv6, UDP over IPv4 and IPv6.

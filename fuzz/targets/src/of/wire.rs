@@ -1,7 +1,5 @@
 //! Parses any bytes as any header: no panic, and a Repr that was read can be written and read again.
 
-use weir_fpf_path::header;
-use weir_fpf_path::segment_header;
 use weir_wire::ipv6_extension::{self, Chain, FragmentRepr, FragmentView};
 use weir_wire::{
     arp, checksum, chunk, discovery, ethernet, gre, icmpv4, icmpv6, ipv4, ipv6, mpls, pppoe, tcp,
@@ -24,6 +22,8 @@ macro_rules! again {
     };
 }
 
+pub(super) use again;
+
 /// The target.
 pub(crate) fn target(bytes: &[u8]) {
     again!(ethernet::View<_>, ethernet::Repr, bytes);
@@ -33,8 +33,6 @@ pub(crate) fn target(bytes: &[u8]) {
     again!(ipv4::View<_>, ipv4::Repr, bytes);
     again!(ipv6::View<_>, ipv6::Repr, bytes);
     again!(FragmentView<_>, FragmentRepr, bytes);
-    again!(header::View<_>, header::Repr, bytes);
-    again!(segment_header::View<_>, segment_header::Repr, bytes);
     again!(chunk::View<_>, chunk::Repr, bytes);
     again!(gre::View<_>, gre::Repr, bytes);
     again!(tcp::View<_>, tcp::Repr, bytes);

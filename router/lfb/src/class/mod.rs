@@ -6,7 +6,7 @@
 //!   Block { class, source }         the class, and the source of its rows
 //! ```
 //!
-//! A new table is a file here, and a line in [`BLOCKS`].
+//! A new table is a file here, and a line in `BEFORE_LAYERS` or `AFTER_LAYERS`.
 
 use weir_base::Instant;
 use weir_base::setting::{Scalar, SettingError, Settings};
@@ -38,10 +38,12 @@ mod tracked;
 pub use redirect::ControlSent;
 pub use tracked::Flow;
 
-/// Every LFB, in the order of the manual pages: those of the network layers between two lists of the router's own.
-pub static BLOCKS: &[Block] =
-    &joined::<_, { FIRST.len() + OF_LAYERS.len() + LAST.len() }>(&[FIRST, OF_LAYERS, LAST]);
-const FIRST: &[Block] = &[
+/// Every LFB, in the order of the manual pages.
+pub static BLOCKS: &[Block] = &joined::<
+    _,
+    { BEFORE_LAYERS.len() + OF_LAYERS.len() + AFTER_LAYERS.len() },
+>(&[BEFORE_LAYERS, OF_LAYERS, AFTER_LAYERS]);
+const BEFORE_LAYERS: &[Block] = &[
     status::STATUS,
     ports::PORTS,
     queues::QUEUES,
@@ -60,7 +62,7 @@ const OF_LAYERS: &[Block] = &of_each!(tables, status::STATUS, |layer, n| Block {
     class: *LAYERS[layer].tables[n].class,
     source: Source::Plane(LAYERS[layer].tables[n].read),
 });
-const LAST: &[Block] = &[
+const AFTER_LAYERS: &[Block] = &[
     kernel::KERNEL,
     netfilter::NETFILTER,
     rates::RATES,

@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use weir_base::Streams;
-use weir_layer::background::Work;
-use weir_layer::{ForwardingThread, LayerPlan, NoAnswer, Task};
+use weir_layer::{ForwardingThread, LayerPlan, NoAnswer, Task, Work};
 use weir_lfb::layers::LAYERS;
 
 use crate::clock;
