@@ -35,7 +35,7 @@
 //! renewed limit starts with a full bucket. Each task changes only the chains that differ (`router/limits`).
 //!
 //! **The machine's own processes have a port of their own.** A port of kind `tun` is an interface that the router
-//! creates and that vanishes with the router; the kernel routes packets for an FPF path into it
+//! creates and that vanishes with the router; the kernel routes packets for a path of the overlay into it
 //! (`core/path/src/plane/local.rs` documents why weir writes back only ICMP errors and packets for the machine).
 //!
 //! **One list contains every kind of kernel state that decides about a packet** (`router/element/src/kernel/kinds.rs`):
