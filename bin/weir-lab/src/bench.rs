@@ -6,11 +6,12 @@ use weir::table::Column::{Left, Right};
 use weir::table::Table;
 use weir_base::Span;
 use weir_benches::{
-    classifier, discipline, encapsulation, flow_cache, forwarding, headers, live, lookup, overload,
-    pacing, simulator, translation,
+    classifier, discipline, flow_cache, forwarding, live, lookup, overload, pacing, simulator,
+    translation,
 };
 use weir_forces_lab::associations::{self, Bench, Row};
 use weir_forces_live::tml::Transport;
+use weir_fpf_lab::memory::{encapsulation, headers};
 
 /// The measurements.
 #[derive(Debug, clap::Subcommand)]

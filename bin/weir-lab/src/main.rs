@@ -18,6 +18,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use weir::manpage;
 use weir::program::{self, AFTER_HELP, Failure};
+use weir_experiment::Extension;
 
 /// Simulate, compare and measure: scenarios, the papers' results, benchmarks.
 #[derive(Debug, Parser)]
@@ -62,7 +63,11 @@ enum Command {
     Manpage(manpage::ManpageArguments),
 }
 
+/// The papers whose code is in crates of their own.
+const EXTENSIONS: &[&Extension] = &[&weir_fpf_lab::FPF];
+
 fn main() -> ExitCode {
+    weir_experiment::extend(EXTENSIONS);
     program::main::<Arguments>(Arguments::command, run)
 }
 

@@ -98,3 +98,41 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Failure> {
         Err(Failure::Run(why.join("; ")))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_frozen_list_is_covered() {
+        // The list is not in the repository. If it exists next to the repository, none of its claims may be missing.
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../../shared/reference/claims.md"
+        );
+        let Ok(list) = fs::read_to_string(path) else {
+            eprintln!("skipped: there is no {path}");
+            return;
+        };
+        weir_experiment::extend(crate::EXTENSIONS);
+        let papers = reproduce::papers();
+        let results = papers.iter().flat_map(|paper| &paper.results);
+        let claims = results.flat_map(|result| &result.claims);
+        let ours: BTreeSet<_> = claims.map(|claim| claim.id.as_str()).collect();
+        let mut seen = 0;
+        for line in list.lines().filter(|line| line.starts_with("| ")) {
+            let id = line.split('|').nth(1).unwrap_or_default().trim();
+            if papers
+                .iter()
+                .any(|paper| id.starts_with(&format!("{}/", paper.name)))
+            {
+                assert!(ours.contains(id), "{id} is not decided");
+                seen += 1;
+            }
+        }
+        assert!(seen > 40, "only {seen} claims found in {path}");
+    }
+}

@@ -6,4 +6,5 @@
 mod common;
 mod files;
 mod lab;
+mod schema;
 mod soak;

@@ -58,7 +58,7 @@ pub fn run(disciplines: &[&str], rounds: usize, packets: usize) -> Result<Vec<Ro
 }
 
 /// Carries at least `packets` of these frames from the first port to the second one, in bursts.
-pub(crate) fn drive(plane: &mut Plane, frames: &[Vec<u8>], packets: usize) {
+pub fn drive(plane: &mut Plane, frames: &[Vec<u8>], packets: usize) {
     carry(plane, 1, frames, packets);
 }
 
@@ -95,7 +95,7 @@ fn plane(spec: Spec) -> Plane {
 }
 
 /// Two ports with these tables.
-pub(crate) fn plane_with(spec: Spec, tables: &Arc<Tables>) -> Plane {
+pub fn plane_with(spec: Spec, tables: &Arc<Tables>) -> Plane {
     let mut plane = Plane::new(16_384, 1518, Streams::new(1));
     for name in ["lan", "wan"] {
         let link = Link {
@@ -127,7 +127,7 @@ fn tables() -> Tables {
 }
 
 /// The two interfaces, and 64 gateways behind the second one.
-pub(crate) fn interfaces() -> Tables {
+pub fn interfaces() -> Tables {
     let mut tables = Tables::default();
     for (index, name) in [(1, "lan"), (2, "wan")] {
         let interface = Interface {
@@ -148,7 +148,7 @@ pub(crate) fn interfaces() -> Tables {
 }
 
 /// A route to one of the gateways.
-pub(crate) fn via(last: u8) -> Route {
+pub fn via(last: u8) -> Route {
     let next_hop = NextHop {
         interface: 2,
         gateway: Some(gateway(last)),

@@ -2,11 +2,8 @@
 //!
 //! - [`classifier`]: cost of the flow-aware classifier by number of flows, in memory
 //! - [`discipline`]: cost of a discipline per packet, in memory
-//! - [`encapsulation`]: cost of FPF encapsulation by number of flows, in memory
 //! - [`flow_cache`]: how well LRU-FQ finds the largest flows
 //! - [`forwarding`]: cost of the whole path, in memory
-//! - [`fpf`]: flexible packet forwarding as its paper measures it, in memory
-//! - [`headers`]: cost of parse, lookup and rewrite by protocol, in memory
 //! - [`lookup`]: cost of routes by the size of the table
 //! - [`live`]: cost of forwarding on real interfaces, compared with a copy loop and the kernel
 //! - [`overload`]: the throughput of honest traffic under a flood that exceeds the processor's capacity
@@ -17,11 +14,8 @@
 
 pub mod classifier;
 pub mod discipline;
-pub mod encapsulation;
 pub mod flow_cache;
 pub mod forwarding;
-pub mod fpf;
-pub mod headers;
 pub mod live;
 pub mod lookup;
 pub mod overload;

@@ -161,13 +161,13 @@ fn dependent(tables: &Tables, destinations: &[IpAddr]) -> f64 {
 }
 
 /// A million prefixes of IPv4.
-pub(crate) fn prefixes_v4() -> Vec<IpNet> {
+pub fn prefixes_v4() -> Vec<IpNet> {
     let mut random = Streams::new(1).stream("lookup");
     (0..1_000_000).map(|_| prefix_v4(&mut random)).collect()
 }
 
 /// 200 thousand prefixes of IPv6.
-pub(crate) fn prefixes_v6() -> Vec<IpNet> {
+pub fn prefixes_v6() -> Vec<IpNet> {
     let mut random = Streams::new(2).stream("lookup");
     let blocks: Vec<_> = (0..20_000)
         .map(|_| 0x2000 << 16 | random.next_u32() >> 3)
@@ -213,7 +213,7 @@ fn anywhere(is_v4: bool, random: &mut impl Rng) -> IpAddr {
 }
 
 /// An address within a prefix, to which a router forwards.
-pub(crate) fn below(prefix: IpNet, random: &mut impl Rng) -> IpAddr {
+pub fn below(prefix: IpNet, random: &mut impl Rng) -> IpAddr {
     match prefix {
         IpNet::V4(net) if net.prefix_len() == 0 => anywhere(true, random),
         IpNet::V4(net) => {
@@ -230,7 +230,7 @@ pub(crate) fn below(prefix: IpNet, random: &mut impl Rng) -> IpAddr {
 }
 
 /// A frame of 78 bytes to a destination.
-pub(crate) fn frame(destination: IpAddr) -> [u8; 78] {
+pub fn frame(destination: IpAddr) -> [u8; 78] {
     let mut frame = [0; 78];
     frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
     frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 7]);

@@ -14,7 +14,7 @@
 //! - [`reported`], [`measure`](mod@measure), [`statistics`], [`results`]: from counts to numbers
 //! - [`metrics`]: the meaning of each number
 //! - [`load`]: the points of load tests of transports; [`transports`]: the interface of the crate that runs them
-//! - [`scale`]: paths, LIDs and headers of FPF on an Internet of domains
+//! - [`extension`]: what other crates add: papers, and network [`layer`]s
 //! - `attack`: the effect of an attack on honest traffic
 //! - [`agreement`]: compares both habitats
 //! - [`mod@compare`]: compares disciplines under the same loads
@@ -58,8 +58,7 @@
 //!
 //! **Load tests and measurements in memory** name their points like scenarios, and run only when results need them.
 //! Load tests of the transports (`forces/lab`, `LOADS` of a paper) run a CE and FEs as
-//! processes. Measurements in memory (`lab/experiment/src/reproduce/bench`) are the throughput of planes,
-//! and the paths between all domains of an Internet (`lab/experiment/src/scale`).
+//! processes. Other measurements (`lab/experiment/src/reproduce/bench.rs`) are functions of the crate that adds a paper.
 
 pub mod agreement;
 mod attack;
@@ -67,24 +66,24 @@ pub mod compare;
 mod control;
 mod cpu;
 pub mod error;
+pub mod extension;
 mod finished;
 pub mod folder;
-mod forwarding;
 pub mod habitat;
+pub mod layer;
 mod lines;
 pub mod load;
 pub mod measure;
 pub mod metrics;
 pub mod namespaces;
 pub mod options;
-mod programs;
-mod progress;
+pub mod programs;
+pub mod progress;
 pub mod report;
 pub mod reported;
 pub mod reproduce;
 pub mod results;
 pub mod run;
-pub mod scale;
 pub mod scenario;
 mod simulation;
 pub mod statistics;
@@ -99,6 +98,7 @@ use weir_live::signals;
 
 pub use agreement::{Ran, run_both};
 pub use error::Error;
+pub use extension::{Extension, extend};
 pub use finished::forget;
 pub use habitat::Habitat;
 pub use namespaces::{soak, traffic};

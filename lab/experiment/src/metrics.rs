@@ -3,6 +3,8 @@
 //! A test runs a scenario with three variants in simulation. It fails if a metric of the run is not described here, or
 //! is described twice.
 
+use crate::extension::extensions;
+
 /// The definition of a metric, or of several metrics that differ only in a name or a statistic.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
@@ -20,12 +22,19 @@ pub const STATISTICS: [&str; 9] = [
     "mean", "dev", "min", "max", "p10", "p50", "p90", "p95", "p99",
 ];
 
-const fn metric(name: &'static str, on: &'static str, about: &'static str) -> Metric {
+/// The definition of a metric.
+pub const fn metric(name: &'static str, on: &'static str, about: &'static str) -> Metric {
     Metric { name, on, about }
 }
 
 /// All metrics, grouped by subject.
-pub const METRICS: &[Metric] = &[
+pub fn metrics() -> impl Iterator<Item = &'static Metric> {
+    let added = extensions().flat_map(|extension| extension.metrics);
+    TRAFFIC.iter().chain(added).chain(OTHERS)
+}
+
+/// The metrics of traffic, links and attacks.
+const TRAFFIC: &[Metric] = &[
     // Goodput and shares.
     metric(
         "goodput_mbps.TRAFFIC",
@@ -414,55 +423,10 @@ pub const METRICS: &[Metric] = &[
         "from the end of the attack to the first half second in which honest traffic reaches 90 % of its former \
          goodput; the rest of the run if it never does",
     ),
-    // Flexible packet forwarding.
-    metric(
-        "fpf_rules.ROUTER",
-        "both",
-        "rules in the router's forwarding table at the end of the run",
-    ),
-    metric(
-        "fpf_encapsulated_packets.ENCAPSULATION",
-        "both",
-        "packets that this encapsulation gave a header, over the whole run; a multicast packet counts once",
-    ),
-    metric(
-        "fpf_overflowed_packets.ENCAPSULATION",
-        "both",
-        "for an encapsulation with `shape`: packets dropped because shape_limit packets were already queued, over the \
-         whole run",
-    ),
-    metric(
-        "fpf_waiting_packets.ENCAPSULATION",
-        "both",
-        "for an encapsulation with `shape`: packets in its queue at the end",
-    ),
-    metric(
-        "fpf_repaired_packets.ROUTER",
-        "both",
-        "for encapsulations with a `code`: packets that the router's decoders repaired because they were lost or \
-         arrived after their parity packet, over the whole run",
-    ),
-    metric(
-        "fpf_decoder.ENCAPSULATION.GAUGE",
-        "sim",
-        "decoder gauges of an encapsulation with a `code`: packets repaired, duplicate, and late",
-    ),
-    metric(
-        "fpf_cache.ENCAPSULATION.GAUGE",
-        "sim",
-        "cache gauges of an encapsulation: interests answered (hits) or not (misses), chunks stored and evicted, and \
-         data refused; over the whole run",
-    ),
-    metric(
-        "fpf_table_changes",
-        "both",
-        "rows that events added, changed or removed in all forwarding tables",
-    ),
-    metric(
-        "fpf_encapsulation_changes",
-        "both",
-        "encapsulation rules that events changed or removed",
-    ),
+];
+
+/// The metrics that come after those of network layers.
+const OTHERS: &[Metric] = &[
     metric(
         "copies_ratio.TRAFFIC.HOST",
         "both",
@@ -486,7 +450,7 @@ pub const METRICS: &[Metric] = &[
 
 /// The definition of the metric called `name`.
 pub fn definition(name: &str) -> Option<&'static Metric> {
-    METRICS.iter().find(|metric| is(metric.name, name))
+    metrics().find(|metric| is(metric.name, name))
 }
 
 /// Whether a pattern matches a name: the same words before the first dot, and either both have a suffix or neither.
@@ -569,11 +533,8 @@ set = { "link.out.discipline" = { kind = "fan", mechanism = "efm" } }
         let result = run(&options).unwrap();
         let runs = result.points.iter().flat_map(|point| &point.runs);
         for name in runs.flat_map(|run| run.metrics.keys()) {
-            let found = METRICS
-                .iter()
-                .filter(|metric| is(metric.name, name))
-                .count();
-            assert_eq!(found, 1, "{name} must be described in METRICS");
+            let found = metrics().filter(|metric| is(metric.name, name)).count();
+            assert_eq!(found, 1, "{name} must be described once");
         }
     }
 

@@ -9,7 +9,7 @@ use crate::Error;
 
 /// `weir`, `weir-forces` and this program; or a stand-in that has the commands of all.
 #[derive(Clone, Debug)]
-pub(crate) struct Programs {
+pub struct Programs {
     /// This program, or the stand-in.
     own: PathBuf,
     is_stand_in: bool,
@@ -17,7 +17,7 @@ pub(crate) struct Programs {
 
 impl Programs {
     /// The programs, or the stand-in.
-    pub(crate) fn new(stand_in: Option<&Path>) -> Result<Self, Error> {
+    pub fn new(stand_in: Option<&Path>) -> Result<Self, Error> {
         let own = match stand_in {
             Some(file) => Ok(file.to_owned()),
             None => std::env::current_exe(),

@@ -8,7 +8,7 @@ const PLAIN_STEP: Duration = Duration::from_secs(10);
 
 /// Shows progress, or nothing.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub struct Progress {
     shown: bool,
     terminal: bool,
     latest: Option<Instant>,
@@ -17,7 +17,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Shows progress on standard error if `shown`.
-    pub(crate) fn new(shown: bool) -> Self {
+    pub fn new(shown: bool) -> Self {
         Self {
             shown,
             terminal: io::stderr().is_terminal(),
@@ -27,7 +27,7 @@ impl Progress {
     }
 
     /// Shows a new state. On a terminal it replaces the line; elsewhere it is a new line, at most one per interval.
-    pub(crate) fn update(&mut self, text: &str) {
+    pub fn update(&mut self, text: &str) {
         if !self.shown {
             return;
         }

@@ -2,7 +2,5 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
-mod fpf;
 mod report;
-mod schema;
 mod simulated;

@@ -72,7 +72,7 @@ impl Content {
 
 /// The content and flow keys of all packets in flight, by slot.
 #[derive(Debug)]
-pub(crate) struct Flights {
+pub struct Flights {
     /// The flow keys.
     pub(crate) keys: Keys,
     flights: Vec<Flight>,
@@ -125,20 +125,25 @@ impl Flights {
         slot
     }
 
+    /// The flow keys.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
     /// Creates a copy of the packet at a slot, and returns its slot.
-    pub(crate) fn duplicate(&mut self, slot: Slot) -> Slot {
+    pub fn duplicate(&mut self, slot: Slot) -> Slot {
         let key = self.keys.shared_at(slot);
         self.create(*self.get(slot), key)
     }
 
     /// Gives the packet at a slot another content.
-    pub(crate) fn replace(&mut self, slot: Slot, flight: Flight, key: Shared) {
+    pub fn replace(&mut self, slot: Slot, flight: Flight, key: Shared) {
         self.flights[slot.0 as usize] = flight;
         self.keys.set_shared(slot, key);
     }
 
     /// Gives the packet at a slot another receiver.
-    pub(crate) fn readdress(&mut self, slot: Slot, to: EndpointId) {
+    pub fn readdress(&mut self, slot: Slot, to: EndpointId) {
         self.flights[slot.0 as usize].to = to;
     }
 
@@ -172,7 +177,7 @@ impl Flights {
 
     /// The content of the packet at `slot`.
     #[inline]
-    pub(crate) fn get(&self, slot: Slot) -> &Flight {
+    pub fn get(&self, slot: Slot) -> &Flight {
         &self.flights[slot.0 as usize]
     }
 

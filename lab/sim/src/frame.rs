@@ -7,20 +7,24 @@ use crate::route::Hop;
 
 /// A packet that waits for a link or travels on it. Its size is half a cache line.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Frame {
+pub struct Frame {
     /// Time of arrival at the other end of the link.
-    pub(crate) arrival: Instant,
+    pub arrival: Instant,
     /// Time at which the link starts to send the frame.
-    pub(crate) start: Instant,
+    pub start: Instant,
     /// The slot that holds its content.
-    pub(crate) slot: Slot,
+    pub slot: Slot,
     /// The next hop at the other end of the link.
-    pub(crate) hop: Hop,
+    pub hop: Hop,
     /// The layer-2 length, in bytes.
-    pub(crate) len: u32,
-    pub(crate) class: Class,
-    pub(crate) queue: Queue,
-    pub(crate) ecn: Ecn,
+    pub len: u32,
+    /// The class at the port.
+    /// The class of the packet.
+    pub class: Class,
+    /// The queue at the port.
+    pub queue: Queue,
+    /// The ECN field.
+    pub ecn: Ecn,
 }
 
 /// A queue of frames that grows as needed.

@@ -10,7 +10,7 @@ pub struct PortId(pub u32);
 
 impl PortId {
     /// The port at the other end of its link: the two have consecutive numbers, the lower number even.
-    pub(crate) const fn peer(self) -> Self {
+    pub const fn peer(self) -> Self {
         Self(self.0 ^ 1)
     }
 }

@@ -10,8 +10,8 @@
 //! - [`network`]: hosts, routers, links
 //! - [`simulation`]: a run: traffic on a network, and the event loop
 //! - [`flow_spec`]: the specification of a flow
-//! - [`fabric`]: packets in transit: the order at one instant, ports, losses; routers that are forwarding
-//!   elements of flexible packet forwarding
+//! - [`fabric`]: packets in transit: the order at one instant, ports, losses; a network layer
+//!   besides IP
 //! - [`wire`]: one direction of a link: its sender and its frames; `frame`: the memory layout of frames; `analytic_fifo`: a
 //!   FIFO without events of its own; `route`: the decisions of routers, and the path of each connection
 //! - `clients`: web clients, of files and of chunks; `multicast`: datagrams to many hosts; `probe`: reflectors of a
@@ -82,7 +82,7 @@ pub mod wire;
 
 pub use actor::Actor;
 pub use error::NetworkError;
-pub use fabric::{Echo, Fabric, ProberId};
+pub use fabric::{Echo, Fabric, ProberId, layer};
 pub use flow_spec::{FlowSpec, Sender, client_stream, flow_stream};
 pub use id::{EndpointId, NodeId, PortId};
 pub use line::LineSpec;

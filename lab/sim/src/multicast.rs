@@ -1,4 +1,4 @@
-//! Datagrams from one host to many, by multicast of flexible packet forwarding.
+//! Datagrams from one host to many, by multicast of a network layer besides IP.
 //!
 //! ```text
 //!   source ──▶ ingress edge: a rule takes the group's packets ──▶ copies ──▶ last FE ──▶ receiver

@@ -156,6 +156,7 @@ impl Network {
             v4: n.v4,
             v6: n.v6,
             uplink: (!n.is_router).then(|| n.ports[0]),
+            has_layer: false,
         });
         Ok(Fabric::new(
             nodes.collect(),

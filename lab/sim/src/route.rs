@@ -7,8 +7,8 @@
 //!   hops:  ... | port, port, END | port, port, port, END | ...      one path, after its host's port
 //! ```
 //!
-//! Where a router on the path is a forwarding element, a mark precedes its port: there, the element decides about each
-//! packet.
+//! Where a router on the path has a network layer besides IP, a mark precedes its port: there, the layer decides about
+//! each packet.
 
 use std::collections::HashMap;
 
@@ -112,23 +112,23 @@ impl Routes {
 
 /// An index in the list of all hops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Hop(u32);
+pub struct Hop(u32);
 
 impl Hop {
-    /// The next node decides: the packet has a header of flexible packet forwarding.
-    pub(crate) const ELEMENT: Self = Self(0);
+    /// The layer of the next node decides.
+    pub const LAYER: Self = Self(0);
 
     /// The hop after this one.
     #[inline]
-    pub(crate) fn next(self) -> Self {
+    pub fn next(self) -> Self {
         Self(self.0 + 1)
     }
 }
 
 /// The end of a path.
 const END: u32 = u32::MAX;
-/// A mark: a forwarding element decides; its port by IP is the next hop.
-const ELEMENT: u32 = u32::MAX - 1;
+/// A mark: the layer besides IP decides; its port by IP is the next hop.
+const LAYER: u32 = u32::MAX - 1;
 
 /// The hops of all paths, one path after another. They are kept for the whole run, like flow keys.
 #[derive(Debug)]
@@ -136,36 +136,36 @@ pub(crate) struct Hops(Vec<u32>);
 
 impl Default for Hops {
     fn default() -> Self {
-        Self(vec![ELEMENT]) // the place of `Hop::ELEMENT`
+        Self(vec![LAYER]) // the place of `Hop::LAYER`
     }
 }
 
 impl Hops {
-    /// Stores a path through these ports; returns its first hop. The flag of a port means that a forwarding element
-    /// decides before it.
+    /// Stores a path through these ports; returns its first hop. The flag of a port means that the layer
+    /// besides IP decides before it.
     pub(crate) fn keep(&mut self, ports: impl Iterator<Item = (PortId, bool)>) -> Hop {
         let first = Hop(self.0.len() as u32);
         for (port, decides) in ports {
-            self.0.extend(decides.then_some(ELEMENT));
+            self.0.extend(decides.then_some(LAYER));
             self.0.push(port.0);
         }
         self.0.push(END);
         first
     }
 
-    /// Stores a path that ends at a forwarding element unless the element adds a header.
+    /// Stores a path that ends at the first router unless its layer leads further.
     pub(crate) fn keep_nowhere(&mut self) -> Hop {
         let first = Hop(self.0.len() as u32);
-        self.0.extend([ELEMENT, END]);
+        self.0.extend([LAYER, END]);
         first
     }
 
-    /// The port through which a packet continues; `None` if it has reached its host, or a forwarding element that
-    /// decides.
+    /// The port through which a packet continues; `None` if it has reached its host, or a router whose
+    /// layer decides.
     #[inline]
     pub(crate) fn port(&self, hop: Hop) -> Option<PortId> {
         match self.0[hop.0 as usize] {
-            END | ELEMENT => None,
+            END | LAYER => None,
             port => Some(PortId(port)),
         }
     }

@@ -165,7 +165,7 @@ impl Simulation {
         &self.fabric
     }
 
-    /// The fabric before the run, to make routers forwarding elements.
+    /// The fabric before the run, to add a network layer besides IP.
     pub fn fabric_mut(&mut self) -> &mut Fabric {
         &mut self.fabric
     }

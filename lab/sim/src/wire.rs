@@ -280,6 +280,16 @@ pub struct PortView<'a> {
 }
 
 impl<'a> PortView<'a> {
+    /// The node at the other end of the link.
+    pub fn to(&self) -> NodeId {
+        self.wire.to
+    }
+
+    /// Whether a packet takes time from the port to the other end of the link.
+    pub fn takes_time(&self) -> bool {
+        self.wire.takes_time()
+    }
+
     /// The ledger of the port's packets.
     pub fn ledger(&self) -> Ledger {
         match &self.wire.sender {

@@ -62,9 +62,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("forces/ce", OF_ELEMENTS),
     ("forces/live", &["core", "router", "fpf", "forces"]),
     ("forces/lab", &["core", "router/live", "forces", "lab"]),
-    ("lab/sim", &["core", "fpf/path"]),
-    ("lab/bench", &["core", "fpf/path", "router/live", "lab/sim"]),
-    ("lab", &["core", "router", "fpf", "lab"]),
+    ("lab/sim", &["core"]),
+    ("lab/bench", &["core", "router/live", "lab/sim"]),
+    ("fpf/lab", &["core", "router", "fpf", "lab"]),
+    ("lab", &["core", "router", "lab"]),
     ("bin/weir", &["core", "router"]),
     (
         "bin",

@@ -24,6 +24,7 @@ const HABITATS: &[&str] = &[
     "router/northbound/",
     "forces/live/",
     "forces/lab/",
+    "fpf/lab/",
 ];
 
 /// Markers of unfinished work.

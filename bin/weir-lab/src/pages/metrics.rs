@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use weir::pages::cell;
-use weir_experiment::metrics::{METRICS, Metric};
+use weir_experiment::metrics::{Metric, metrics};
 
 const HEAD: &str = r#"# The metrics of a run
 
@@ -28,7 +28,7 @@ simulation only, "lab" metrics on real packets only.
 pub(crate) fn markdown() -> String {
     let mut page = HEAD.to_owned();
     page += "| metric | where | definition |\n|---|---|---|\n";
-    for Metric { name, on, about } in METRICS {
+    for Metric { name, on, about } in metrics() {
         page += &format!("| `{}` | {on} | {} |\n", cell(name), cell(about));
     }
     page
@@ -38,5 +38,5 @@ pub(crate) fn markdown() -> String {
 pub(crate) fn json() -> Value {
     let row =
         |metric: &Metric| json!({ "name": metric.name, "on": metric.on, "about": metric.about });
-    METRICS.iter().map(row).collect()
+    metrics().map(row).collect()
 }

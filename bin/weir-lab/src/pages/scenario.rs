@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use weir::pages::cell;
-use weir_experiment::scenario::parameters::SECTIONS;
+use weir_experiment::scenario::parameters::sections;
 
 use crate::scenarios;
 
@@ -38,9 +38,9 @@ pub(crate) fn markdown() -> String {
     }
     page += "## Keys\n";
     let mut above = None;
-    for (section, keys) in SECTIONS {
-        if above != Some(*section) {
-            let title = match *section {
+    for (section, keys) in sections() {
+        if above != Some(section) {
+            let title = match section {
                 "" => "Top level".to_owned(),
                 "variant" => "`[[variant]]`, in place of `name` and `set`".to_owned(),
                 section => match section.split_once(", ") {
@@ -52,8 +52,8 @@ pub(crate) fn markdown() -> String {
                 "\n### {title}\n\n| key | values | default | meaning |\n|---|---|---|---|\n"
             );
         }
-        above = Some(*section);
-        for key in *keys {
+        above = Some(section);
+        for key in keys {
             let default = match key.default {
                 "" => String::new(),
                 default => format!("`{default}`"),
@@ -67,7 +67,7 @@ pub(crate) fn markdown() -> String {
 
 /// The keys as JSON.
 pub(crate) fn json() -> Value {
-    let keys = SECTIONS.iter().flat_map(|(section, keys)| {
+    let keys = sections().flat_map(|(section, keys)| {
         keys.iter().map(move |key| {
             json!({ "section": section, "key": key.name, "values": key.form.to_string(),
                     "default": key.default, "about": key.about })

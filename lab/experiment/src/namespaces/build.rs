@@ -246,6 +246,18 @@ impl Site {
         )
     }
 
+    /// Makes a link of the scenario fail, or work again: the ends of the bridges in its wires go down or up, so that both
+    /// nodes lose or regain the carrier, and frames within the bridge are lost.
+    pub fn set_link(&self, link: usize, works: bool) -> Result<(), Error> {
+        let word = if works { "up" } else { "down" };
+        let of_link = self.long.iter().filter(|(long, _)| long.link == link);
+        for (long, namespace) in of_link {
+            let batch = wire::PORTS.map(|port| format!("link set dev {port} {word}\n"));
+            self.ip(namespace, &long.name(), &batch.concat())?;
+        }
+        Ok(())
+    }
+
     /// Runs commands of `ip` in the namespace of the node `name`.
     pub(super) fn ip(&self, namespace: &Namespace, name: &str, batch: &str) -> Result<(), Error> {
         self.run(namespace, name, "ip", &["-batch", "-"], batch)

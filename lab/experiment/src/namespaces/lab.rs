@@ -24,7 +24,6 @@ use super::control_element::{self, ControlElement};
 use super::controllers::Controllers;
 use super::courses::Courses;
 use super::endpoints::Endpoints;
-use super::forwarding::Elements;
 use super::limits;
 use super::process::Tool;
 use super::router::{Router, configuration, socket};
@@ -38,6 +37,7 @@ use crate::error::Error;
 use crate::finished::Finished;
 use crate::folder::Folder;
 use crate::habitat::Habitat;
+use crate::layer::LabLayer;
 use crate::lines;
 use crate::measure::{distributions, measure};
 use crate::options::RunOptions;
@@ -78,7 +78,7 @@ pub(crate) fn check(plan: &Plan) -> Result<Vec<String>, Error> {
 
 /// Runs `plan` in network namespaces. Unless the user is root, it must be called before the process has a
 /// second thread, because it then enters a user namespace.
-pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error> {
+pub fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error> {
     let mut notes = check(plan)?;
     namespace::become_root()?;
     namespace::raise_file_limit(FILES)
@@ -159,13 +159,15 @@ impl Lab<'_> {
         let site = Site::build(scenario, &topology, &routes, &endpoints)?;
         let folder = self.folder.path();
         let socket = |name: &str| socket(folder, name);
-        let mut forwarding = Elements::new(scenario, &topology, &socket)?;
+        let layer = scenario.layer.as_ref();
+        let layer = layer.map(|layer| layer.in_the_lab(scenario, &topology, &socket));
+        let mut layer = layer.transpose()?;
         let element = ControlElement::build(scenario, &topology, &site)?;
         let (mut routers, bridges) = self.start_weir(
             scenario,
             &topology,
             &site,
-            (element.as_ref(), forwarding.as_ref()),
+            (element.as_ref(), layer.as_deref()),
         )?;
         let invocations = invocations(scenario, &topology, &routes, seed);
         let start = clock::now() + start_margin(invocations.len());
@@ -189,7 +191,7 @@ impl Lab<'_> {
         let sampler = Sampler::start(scenario, &topology, &socket, window)?;
         let long = site.long.iter().map(|(long, _)| long);
         let courses = Courses::start(&topology, long, &socket, window)?;
-        let mut events = (forwarding.as_mut(), &site);
+        let mut events = (layer.as_deref_mut(), &site);
         self.watch(
             window,
             &mut tools,
@@ -208,8 +210,8 @@ impl Lab<'_> {
         let (reported, arrived) = collect(scenario, tools)?;
         let (mut metrics, mut series) = measure(scenario, &reported);
         lines::add_curves(scenario, &mut series);
-        if let Some(forwarding) = &forwarding {
-            forwarding.add_metrics(&routers[..bridges.start], &mut metrics);
+        if let Some(layer) = &layer {
+            layer.add_metrics(&routers[..bridges.start], &mut metrics);
         }
         arrivals::add_metrics(scenario, &topology, (&reported, &arrived), &mut metrics);
         let trouble = controllers.finish(scenario, &mut metrics, &mut series);
@@ -248,13 +250,13 @@ impl Lab<'_> {
         scenario: &Scenario,
         topology: &Topology,
         site: &Site,
-        (element, forwarding): (Option<&ControlElement>, Option<&Elements>),
+        (element, layer): (Option<&ControlElement>, Option<&dyn LabLayer>),
     ) -> Result<(Vec<Router>, Range<usize>), Error> {
         let control = element.map(|element| self.start_control(element, scenario, topology, site));
         let control = control.transpose()?;
         // A router resolves its gateways when it starts. If a wire is missing then, it retries only after a second.
         let wires = self.start_bridges(site)?;
-        let mut all = self.start_routers((scenario, topology), site, element, forwarding)?;
+        let mut all = self.start_routers((scenario, topology), site, element, layer)?;
         let routers = all.len();
         all.extend(wires);
         let bridges = routers..all.len();
@@ -274,7 +276,7 @@ impl Lab<'_> {
         (scenario, topology): (&Scenario, &Topology),
         site: &Site,
         element: Option<&ControlElement>,
-        forwarding: Option<&Elements>,
+        layer: Option<&dyn LabLayer>,
     ) -> Result<Vec<Router>, Error> {
         let nodes = topology.nodes.iter().enumerate();
         let routers = nodes.filter(|(_, node)| node.is_router);
@@ -283,9 +285,9 @@ impl Lab<'_> {
             let sections = element.and_then(|element| element.sections_of(index));
             let subcommand = if sections.is_some() { "fe" } else { "router" };
             let namespace = &site.namespaces[index];
-            let of_fpf = forwarding.map(|all| all.configuration(&node.name));
+            let of_layer = layer.map(|all| all.configuration(&node.name));
             self.start_router(site, namespace, subcommand, &node.name, |socket| {
-                let more = [of_fpf, sections].map(Option::unwrap_or_default);
+                let more = [of_layer, sections].map(Option::unwrap_or_default);
                 configuration(topology, node, router.mode, socket) + &more.concat()
             })
         }))
@@ -366,7 +368,7 @@ impl Lab<'_> {
         window: RunWindow,
         tools: &mut [(Role, Tool)],
         routers: &mut [Router],
-        (forwarding, site): &mut (Option<&mut Elements>, &Site),
+        (layer, site): &mut (Option<&mut (dyn LabLayer + 'static)>, &Site),
         prefix: &str,
         progress: &mut Progress,
     ) -> Result<(), Error> {
@@ -387,9 +389,9 @@ impl Lab<'_> {
             let done = now.since(start).as_secs_f64();
             progress.update(&format!("{prefix}: {done:.0} of {whole:.0} s"));
             let mut next = (now + LOOK).min(end.before(ASK_BEFORE));
-            if let Some(forwarding) = forwarding {
-                forwarding.handle_timeout(window.now(), site)?;
-                if let Some(event) = forwarding.poll_timeout() {
+            if let Some(layer) = layer {
+                layer.handle_timeout(window.now(), site)?;
+                if let Some(event) = layer.poll_timeout() {
                     next = next.min(start + event.since(Instant::ZERO));
                 }
             }

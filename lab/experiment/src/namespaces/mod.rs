@@ -17,11 +17,9 @@
 //! - `controllers`: controllers as threads of the run, `elements`: their routers
 //! - `courses`: links whose rate or delay changes during a run
 //! - `control_element`: controllers within `weir ce`, over routers that run as `weir fe`
-//! - `forwarding`: the controller of flexible packet forwarding, and events
 //! - `arrivals`: datagrams that were lost, and copies
 //! - `sampler`: the thread that samples the watched queues
 //! - [`soak`]: a router under all kinds of load at the same time, for minutes
-//! - `throughput`: the highest rate at which a router loses no frame
 //! - [`traffic`]: the tools `weir traffic sink|tcp|udp|web`
 //!
 //! Nothing outside this folder knows about namespaces.
@@ -33,7 +31,6 @@ mod controllers;
 mod courses;
 mod elements;
 pub mod endpoints;
-mod forwarding;
 mod lab;
 pub mod limits;
 pub mod process;
@@ -41,10 +38,10 @@ pub mod router;
 pub mod routes;
 mod sampler;
 pub mod soak;
-pub(crate) mod throughput;
 mod tools;
 pub mod traffic;
 mod window;
 pub mod wire;
 
-pub(crate) use lab::{check, run};
+pub(crate) use lab::check;
+pub use lab::run;

@@ -47,7 +47,7 @@ pub struct Router {
 impl Router {
     /// Writes the configuration of the router `name` into `folder` and starts `weir` with this command. The router is
     /// not ready yet.
-    pub(crate) fn start(
+    pub fn start(
         (spawner, namespace): (&Spawner, &Namespace),
         (programs, subcommand): (&Programs, &str),
         folder: &Path,
@@ -130,7 +130,7 @@ pub fn socket(folder: &Path, name: &str) -> PathBuf {
 
 /// Routers of a run have no supervisor: the lab itself notices a router that does not answer, it measures processor
 /// time per process, and an overloaded machine must not end a run.
-pub(super) const NO_SUPERVISOR: &str = "watchdog = \"0 s\"\n";
+pub const NO_SUPERVISOR: &str = "watchdog = \"0 s\"\n";
 
 /// The configuration of a node's router.
 pub fn configuration(topology: &Topology, node: &Node, mode: Mode, socket: &Path) -> String {

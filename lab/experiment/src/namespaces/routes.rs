@@ -187,7 +187,7 @@ fn route(to: &str, gateways: &[&Interface], address: fn(&Interface) -> String) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::plan::{Choices, load_built_in, plan};
+    use crate::scenario::plan::plan;
 
     const TWO_ROUTERS: &str = r#"
 title = "two routers"
@@ -240,22 +240,6 @@ addresses = 9
         );
         assert_eq!(routes("b").last().unwrap(), "172.16.0.0/16 via 10.64.4.2");
         assert_eq!(routes("right")[0], "default via 10.64.4.1");
-    }
-
-    #[test]
-    fn only_the_router_of_a_receiver_knows_its_group() {
-        let plan = load_built_in("fpf/multicast", Choices::default()).unwrap();
-        let scenario = &plan.points[0].scenario; // leaf1 and leaf2
-        let topology = Topology::new(scenario).unwrap();
-        let all = Routes::new(scenario, &topology);
-        let group = "10.63.0.0/32";
-        for (index, node) in topology.nodes.iter().enumerate() {
-            let is_receiver = ["leaf1", "leaf2"].contains(&&*node.name);
-            assert_eq!(all.groups[index] == [group], is_receiver, "{}", node.name);
-            let knows = all.routes[index].iter().any(|route| route.to == group);
-            let is_last = ["r1", "r2"].contains(&&*node.name);
-            assert_eq!(knows, is_last, "{}", node.name);
-        }
     }
 
     #[test]

@@ -26,7 +26,6 @@ use weir_packet::Reason;
 
 use super::router::{CHANGE_MIN, NO_SUPERVISOR, Router};
 use crate::lines;
-use crate::scenario::forwarding::Effect;
 use crate::scenario::{Direction, Scenario};
 use crate::topology::{Interface, Topology};
 
@@ -87,7 +86,7 @@ impl Emulated {
 impl Long {
     /// The wires that need a bridge, by their numbers: wires with a delay, and wires of links that fail or change.
     pub fn all(scenario: &Scenario, topology: &Topology) -> Vec<Self> {
-        let fail = links_of_events(scenario);
+        let fail = failing_links(scenario);
         let mut all = Vec::new();
         for (node, interface) in topology.nodes.iter().enumerate() {
             for (port, near) in interface.interfaces.iter().enumerate() {
@@ -144,14 +143,10 @@ impl Long {
     }
 }
 
-/// The links of the scenario that an event cuts or joins.
-fn links_of_events(scenario: &Scenario) -> BTreeSet<usize> {
-    let events = scenario.forwarding.events.iter();
-    let links = events.filter_map(|event| match event.effect {
-        Effect::Cut(link) | Effect::Join(link) => Some(link),
-        Effect::Change(..) => None,
-    });
-    links.collect()
+/// The links of the scenario that fail or work again during a run.
+fn failing_links(scenario: &Scenario) -> BTreeSet<usize> {
+    let layer = scenario.layer.iter();
+    layer.flat_map(|layer| layer.failing_links()).collect()
 }
 
 /// A note about the packets that a bridge lost, if any: then the run differs from the scenario.

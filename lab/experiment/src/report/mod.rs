@@ -31,7 +31,8 @@ mod swept;
 mod table;
 
 pub(crate) use agreement::{html as agreement_html, text as agreement_text};
-pub(crate) use figure::lines::{Dot, Form, Line, Plot};
+pub use figure::lines::Line;
+pub(crate) use figure::lines::{Dot, Form, Plot};
 pub(crate) use figure::marks::Marks;
 pub(crate) use figure::scatter::{Point, Scatter};
 pub(crate) use html::{escape, section};

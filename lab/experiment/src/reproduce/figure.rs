@@ -39,6 +39,7 @@ impl Figure {
 }
 
 /// A line over a sweep: `swept!(for x in CACHES, "{n} floods": share(m, n, x))`.
+#[macro_export]
 macro_rules! swept {
     (for $x:ident in $along:expr, $name:literal: $value:expr) => {
         $crate::reproduce::figure::sweep(
@@ -47,10 +48,10 @@ macro_rules! swept {
         )
     };
 }
-pub(super) use swept;
+pub use swept;
 
 /// A line over a sweep: means with their intervals; values that were not measured are left out.
-pub(super) fn sweep(name: &str, points: impl Iterator<Item = (f64, Samples)>) -> Line {
+pub fn sweep(name: &str, points: impl Iterator<Item = (f64, Samples)>) -> Line {
     let dot = |(x, samples): (f64, Samples)| {
         let summary = samples.summary()?;
         let interval = |half| [summary.mean - half, summary.mean + half];
@@ -64,7 +65,7 @@ pub(super) fn sweep(name: &str, points: impl Iterator<Item = (f64, Samples)>) ->
 }
 
 /// A line over time: the mean of all runs, times a factor.
-pub(super) fn curve(name: impl Into<String>, at: &Point<'_>, curve: &str, factor: f64) -> Line {
+pub fn curve(name: impl Into<String>, at: &Point<'_>, curve: &str, factor: f64) -> Line {
     at.measured.check_curve(curve);
     let point = at.measured.point(&at.at);
     let dots = point.map(|point| mean_curve(point, curve));

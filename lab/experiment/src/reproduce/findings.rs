@@ -34,38 +34,40 @@ use crate::statistics::Summary;
 
 /// Adds a condition to findings: `check!(f, "{n} floods": at_most(share, 0.4))` is
 /// `f.at_most(&format!("{n} floods"), share, 0.4)`. `check!(f, for n in [2, 3], "{n} floods": ..)` adds one for each.
+#[macro_export]
 macro_rules! check {
     ($findings:ident, for $row:pat in $rows:expr, $what:literal: $($condition:tt)*) => {
         for $row in $rows {
-            check!($findings, $what: $($condition)*);
+            $crate::check!($findings, $what: $($condition)*);
         }
     };
     ($findings:ident, $what:literal: $condition:ident($($argument:expr),*)) => {
         $findings.$condition(&format!($what), $($argument),*)
     };
 }
-pub(super) use check;
+pub use check;
 
 /// Shows values that decide nothing: `show!(f, m, "at 1:2": response)`. `show!(f, m, "goodput": for n in [2, 3],
 /// "{n} floods": ..)` shows a series.
+#[macro_export]
 macro_rules! show {
     ($findings:ident, $measured:ident, $what:literal: for $($series:tt)*) => {
         $findings.shown($measured, &format!($what), |_| {
-            $crate::reproduce::query::series!(for $($series)*)
+            $crate::series!(for $($series)*)
         })
     };
     ($findings:ident, $measured:ident, $what:literal: $values:expr) => {
         $findings.shown($measured, &format!($what), |_| $values)
     };
 }
-pub(super) use show;
+pub use show;
 
 /// Maximum number of findings that the evidence spells out.
 const SPELLED_MAX: usize = 6;
 
 /// The findings on one claim: one for each condition.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Findings {
+pub struct Findings {
     all: Vec<(Met, String)>,
     bars: Vec<Bar>,
     remarks: Vec<String>,
@@ -73,7 +75,7 @@ pub(super) struct Findings {
 
 impl Findings {
     /// The quantity is at most this.
-    pub(super) fn at_most(&mut self, what: &str, a: impl Into<Samples>, bound: f64) {
+    pub fn at_most(&mut self, what: &str, a: impl Into<Samples>, bound: f64) {
         let a = a.into();
         let met = sign(&a.map(|x| bound - x));
         self.bar(met, what, a.summary(), [None, Some(bound)]);
@@ -84,7 +86,7 @@ impl Findings {
     }
 
     /// The quantity is at least this.
-    pub(super) fn at_least(&mut self, what: &str, a: impl Into<Samples>, bound: f64) {
+    pub fn at_least(&mut self, what: &str, a: impl Into<Samples>, bound: f64) {
         let a = a.into();
         let met = sign(&a.map(|x| x - bound));
         self.bar(met, what, a.summary(), [Some(bound), None]);
@@ -95,7 +97,7 @@ impl Findings {
     }
 
     /// The quantity is greater than this.
-    pub(super) fn above(&mut self, what: &str, a: impl Into<Samples>, bound: f64) {
+    pub fn above(&mut self, what: &str, a: impl Into<Samples>, bound: f64) {
         let a = a.into();
         let met = strict(&a.map(|x| x - bound));
         self.bar(met, what, a.summary(), [Some(bound), None]);
@@ -106,7 +108,7 @@ impl Findings {
     }
 
     /// The quantity is in this range.
-    pub(super) fn between(&mut self, what: &str, a: impl Into<Samples>, [low, high]: [f64; 2]) {
+    pub fn between(&mut self, what: &str, a: impl Into<Samples>, [low, high]: [f64; 2]) {
         let a = a.into();
         let met = worse(sign(&a.map(|x| x - low)), sign(&a.map(|x| high - x)));
         self.bar(met, what, a.summary(), [Some(low), Some(high)]);
@@ -115,7 +117,7 @@ impl Findings {
     }
 
     /// The first quantity is less than the second.
-    pub(super) fn less(&mut self, what: &str, a: impl Into<Samples>, b: impl Into<Samples>) {
+    pub fn less(&mut self, what: &str, a: impl Into<Samples>, b: impl Into<Samples>) {
         let (a, b) = (a.into(), b.into());
         let met = clearly_less(&a, &b);
         self.push(met, format!("{what}: {} < {}", a.shown(), b.shown()));
@@ -123,12 +125,7 @@ impl Findings {
 
     /// The first quantity is less than the second in at least `least` of these places, and reversed in none: nowhere is
     /// its mean equal to the second's, or greater.
-    pub(super) fn mostly_less(
-        &mut self,
-        what: &str,
-        places: &[(String, Samples, Samples)],
-        least: usize,
-    ) {
+    pub fn mostly_less(&mut self, what: &str, places: &[(String, Samples, Samples)], least: usize) {
         let each: Vec<Met> = places.iter().map(|(_, a, b)| clearly_less(a, b)).collect();
         let count = |wanted: Met| each.iter().filter(|met| **met == wanted).count();
         let (clear, unclear, reversed) = (count(Met::Yes), count(Met::Unclear), count(Met::No));
@@ -153,7 +150,7 @@ impl Findings {
 
     /// For two quantities, each given as ours and theirs: one of ours is less than theirs, and the mean of our other
     /// quantity is greater by at most this share of theirs.
-    pub(super) fn one_less(&mut self, text: String, [one, other]: [[&Samples; 2]; 2], share: f64) {
+    pub fn one_less(&mut self, text: String, [one, other]: [[&Samples; 2]; 2], share: f64) {
         let wins = |[less, more]: [&Samples; 2], [ours, theirs]: [&Samples; 2]| {
             let met = match (ours.mean(), theirs.mean()) {
                 (Some(ours), Some(theirs)) if ours <= (1.0 + share) * theirs => Met::Yes,
@@ -172,7 +169,7 @@ impl Findings {
     }
 
     /// The first quantity is not more than the second by the minimum effect, per the whole interval.
-    pub(super) fn not_more(&mut self, what: &str, a: impl Into<Samples>, b: impl Into<Samples>) {
+    pub fn not_more(&mut self, what: &str, a: impl Into<Samples>, b: impl Into<Samples>) {
         let (a, b) = (a.into(), b.into());
         let difference = b.less(&a);
         let met = match (difference.summary(), minimum_effect(&a, &b)) {
@@ -187,13 +184,7 @@ impl Findings {
     }
 
     /// The first quantity is at least `factor` times the second.
-    pub(super) fn times(
-        &mut self,
-        what: &str,
-        a: impl Into<Samples>,
-        b: impl Into<Samples>,
-        factor: f64,
-    ) {
+    pub fn times(&mut self, what: &str, a: impl Into<Samples>, b: impl Into<Samples>, factor: f64) {
         let (a, b) = (a.into(), b.into());
         let met = sign(&a.with(&b, |a, b| a - factor * b));
         let times = format!("{what}, times");
@@ -207,13 +198,7 @@ impl Findings {
     }
 
     /// The two quantities differ by at most this share of the second.
-    pub(super) fn within(
-        &mut self,
-        what: &str,
-        a: impl Into<Samples>,
-        b: impl Into<Samples>,
-        share: f64,
-    ) {
+    pub fn within(&mut self, what: &str, a: impl Into<Samples>, b: impl Into<Samples>, share: f64) {
         let (a, b) = (a.into(), b.into());
         let low = sign(&a.with(&b, |a, b| a - (1.0 - share) * b));
         let high = sign(&a.with(&b, |a, b| (1.0 + share) * b - a));
@@ -229,7 +214,7 @@ impl Findings {
     }
 
     /// The quantity rises from point to point.
-    pub(super) fn rises(&mut self, what: &str, Series(steps): Series) {
+    pub fn rises(&mut self, what: &str, Series(steps): Series) {
         let pairs = || steps.windows(2);
         let grown = pairs().map(|p| not_negative(&p[1].1.less(&p[0].1)));
         let ends = match steps.as_slice() {
@@ -244,19 +229,19 @@ impl Findings {
     }
 
     /// The quantity rises at every step.
-    pub(super) fn ascends(&mut self, what: &str, Series(steps): Series) {
+    pub fn ascends(&mut self, what: &str, Series(steps): Series) {
         let grown = steps.windows(2).map(|p| clearly_less(&p[0].1, &p[1].1));
         let met = grown.reduce(worse).unwrap_or(Met::Missing);
         self.push(met, format!("{what} ascends: {}", Series(steps).shown()));
     }
 
     /// A condition that was decided elsewhere.
-    pub(super) fn is(&mut self, what: impl Into<String>, met: bool) {
+    pub fn is(&mut self, what: impl Into<String>, met: bool) {
         self.push(if met { Met::Yes } else { Met::No }, what.into());
     }
 
     /// A condition that was decided elsewhere; `None` if a quantity that it needs was not measured.
-    pub(super) fn is_if_known(&mut self, what: impl Into<String>, met: Option<bool>) {
+    pub fn is_if_known(&mut self, what: impl Into<String>, met: Option<bool>) {
         match met {
             Some(met) => self.is(what, met),
             None => self.push(Met::Missing, what.into()),
@@ -264,13 +249,13 @@ impl Findings {
     }
 
     /// Records that there was nothing to compare: no packets of a kind, no events.
-    pub(super) fn nothing(&mut self, what: impl Into<String>) {
+    pub fn nothing(&mut self, what: impl Into<String>) {
         self.push(Met::Unclear, what.into());
     }
 
     /// Values for the reader, without effect on the verdict. They are left out if there is no such column of
     /// measurements, or if they are measurements of this machine that did not run.
-    pub(super) fn shown<'a, S: Into<Series>>(
+    pub fn shown<'a, S: Into<Series>>(
         &mut self,
         m: impl Into<Option<&'a Measured>>,
         what: &str,
@@ -282,7 +267,7 @@ impl Findings {
     }
 
     /// A note for the reader, without effect on the verdict.
-    pub(super) fn remark(&mut self, remark: impl Into<String>) {
+    pub fn remark(&mut self, remark: impl Into<String>) {
         self.remarks.push(remark.into());
     }
 

@@ -5,7 +5,6 @@
 //! neither decide a claim nor leave it open.
 
 mod machine;
-#[cfg(test)]
 pub(super) mod made_up;
 mod running;
 
@@ -28,14 +27,13 @@ use crate::options::RunOptions;
 use crate::results::{OneRun, PointResult};
 use crate::scenario::{self, Choices, Override, Point, Reading, Scenario, Traffic, TrafficKind};
 pub(super) use machine::add_of_machine;
-#[cfg(test)]
 use machine::without_scenario;
 use running::{in_simulation, in_the_lab};
 
 /// The name of a measured point: the scenario, the variant, and values of the sweep under the last word of their
 /// path.
 #[derive(Clone, Debug)]
-pub(super) struct At {
+pub struct At {
     pub(super) scenario: String,
     pub(super) variant: String,
     /// Values of the sweep, as text.
@@ -44,7 +42,7 @@ pub(super) struct At {
 
 /// The measurements, by scenario.
 #[derive(Debug, Default)]
-pub(super) struct Measured {
+pub struct Measured {
     scenarios: BTreeMap<&'static str, Vec<Measurement>>,
     /// The measurements with other readings.
     columns: Vec<(Reading, Self)>,
@@ -85,7 +83,7 @@ struct Measurement {
 }
 
 /// Start and end, in seconds of a run.
-pub(super) type Window = [f64; 2];
+pub type Window = [f64; 2];
 
 /// A value multiplied by a factor. A factor does not change 0, so it is replaced by 1 first.
 fn multiplied(value: f64, factor: f64) -> f64 {

@@ -9,10 +9,11 @@
 //! - [`recipe`]: the parts of a result; each paper has a module with all of its results, whose claims are functions
 //! - [`query`]: what a claim asks of the measurements; [`decide`]: a claim with its measurements becomes its report
 //! - [`figure`]: the pictures of a result
-//! - [`lru_fq`], [`afan_eccm`], [`sd_bm`], [`forces_flow_control`], [`fpf`]: the papers
+//! - [`lru_fq`], [`afan_eccm`], [`sd_bm`], [`forces_flow_control`]: the papers; other crates add theirs ([`extension`](crate::extension))
 //! - [`bench`]: measurements that are neither scenarios nor load tests
 //! - [`measured`]: from scenarios to runs and back
 //! - `findings`: the statistics of all claims; `samples`: measured values; [`verdict`]: the verdicts
+//! - [`faults`]: mistakes in the parts of a paper
 //! - [`page`], [`markdown`], [`text`]: the output
 //!
 //! A number of a paper is *within* if the difference to ours is at most its tolerance; this decides no verdict. A
@@ -27,18 +28,18 @@ mod afan_eccm;
 mod bar;
 pub mod bench;
 mod decide;
+mod faults;
 pub mod figure;
-mod findings;
+pub mod findings;
 mod forces_flow_control;
-mod fpf;
 mod lru_fq;
 mod markdown;
-mod measured;
+pub mod measured;
 mod met;
 mod page;
-mod query;
+pub mod query;
 pub mod recipe;
-mod samples;
+pub mod samples;
 mod sd_bm;
 mod text;
 pub mod verdict;
@@ -52,6 +53,7 @@ use serde_json::{Map, Value};
 use weir_base::setting::{did_you_mean, nearest};
 
 use crate::error::Error;
+use crate::extension::extensions;
 use crate::habitat::Habitat;
 use crate::options::RunOptions;
 use crate::scenario::Override;
@@ -62,21 +64,23 @@ use recipe::{Cell, Paper, Recipe, TableLine};
 use samples::Samples;
 use verdict::Verdict;
 
+pub use faults::faults;
 pub use recipe::Kind;
 pub use text::text;
 
-/// Every paper.
+/// Every paper: ours, and those of extensions.
 pub fn papers() -> &'static [Paper] {
-    static PAPERS: LazyLock<[Paper; 5]> = LazyLock::new(|| {
-        [
+    static PAPERS: LazyLock<Vec<Paper>> = LazyLock::new(|| {
+        let own = [
             lru_fq::paper(),
             afan_eccm::paper(),
             sd_bm::paper(),
             forces_flow_control::paper(),
-            fpf::paper(),
-        ]
+        ];
+        let added = extensions().map(|extension| (extension.paper)());
+        own.into_iter().chain(added).collect()
     });
-    &*PAPERS
+    &PAPERS
 }
 
 /// Number of seeds of each point, in a full and in a quick run; number of runs of each point in the lab.
@@ -466,25 +470,9 @@ mod tests {
     }
 
     #[test]
-    fn claims_and_measurements_have_names_of_their_own() {
-        let mut seen = BTreeSet::new();
+    fn papers_have_no_faults() {
         for paper in papers() {
-            let loads: Vec<&str> = paper.loads.iter().map(|load| load.name).collect();
-            let benches: Vec<&str> = paper.benches.iter().map(|(name, _)| *name).collect();
-            for recipe in &paper.results {
-                assert!(
-                    recipe.loads.iter().all(|name| loads.contains(name)),
-                    "{recipe:?}"
-                );
-                assert!(
-                    recipe.benches.iter().all(|name| benches.contains(name)),
-                    "{recipe:?}"
-                );
-                for claim in &recipe.claims {
-                    assert!(claim.id.starts_with(recipe.id), "{}", claim.id);
-                    assert!(seen.insert(&claim.id), "{} occurs twice", claim.id);
-                }
-            }
+            assert_eq!(faults(paper), NONE, "{}", paper.name);
         }
     }
 
@@ -501,80 +489,6 @@ mod tests {
                 assert!((1.0..=20e6).contains(&events), "{point:?}");
             }
         }
-    }
-
-    /// A claim reads a measured value unless it is arithmetic.
-    #[test]
-    fn claims_are_of_their_kind() {
-        for claim in all_claims() {
-            let Ok(decide) = &claim.decision else {
-                continue;
-            };
-            let measured = Measured::default();
-            decide(&measured, &mut findings::Findings::default());
-            let reads = measured.take_needs_load() || !measured.take_unknown().is_empty();
-            assert_eq!(reads, claim.kind != Kind::Arithmetic, "{}", claim.id);
-        }
-    }
-
-    /// Every point that a table, a claim or a picture needs runs for its result.
-    #[test]
-    fn every_place_is_one_point() {
-        for recipe in papers().iter().flat_map(|paper| &paper.results) {
-            let (mut metrics, mut curves) = (BTreeSet::new(), BTreeSet::new());
-            // Quantities may depend on others, so that their names are not all known at once.
-            let unknown = loop {
-                let measured = measured::made_up::made_up(
-                    &[recipe.scenarios, recipe.readings].concat(),
-                    [recipe.loads, recipe.benches],
-                    &metrics,
-                    &curves,
-                );
-                let report = report(recipe, &measured, &mut Vec::new());
-                let of_claims = report.claims.into_iter().map(|claim| claim.evidence);
-                let unknown = of_claims
-                    .chain(report.missing)
-                    .collect::<Vec<_>>()
-                    .join("; ");
-                let before = metrics.len() + curves.len();
-                for (kind, names) in [("metric", &mut metrics), ("curve", &mut curves)] {
-                    let before = format!("unknown {kind} `");
-                    let parts = unknown.split(&before).skip(1);
-                    names.extend(parts.filter_map(|part| Some(part.split_once('`')?.0.to_owned())));
-                }
-                if metrics.len() + curves.len() == before {
-                    break unknown;
-                }
-            };
-            assert!(!unknown.contains("unknown "), "{recipe:?}: {unknown}");
-            assert!(!unknown.contains(" matches "), "{recipe:?}: {unknown}");
-        }
-    }
-
-    #[test]
-    fn the_frozen_list_is_covered() {
-        // The list is not in the repository. If it exists next to the repository, none of its claims may be missing.
-        let path = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../../shared/reference/claims.md"
-        );
-        let Ok(list) = fs::read_to_string(path) else {
-            eprintln!("skipped: there is no {path}");
-            return;
-        };
-        let ours: BTreeSet<_> = all_claims().iter().map(|claim| claim.id.as_str()).collect();
-        let mut seen = 0;
-        for line in list.lines().filter(|line| line.starts_with("| ")) {
-            let id = line.split('|').nth(1).unwrap_or_default().trim();
-            if papers()
-                .iter()
-                .any(|paper| id.starts_with(&format!("{}/", paper.name)))
-            {
-                assert!(ours.contains(id), "{id} is not decided");
-                seen += 1;
-            }
-        }
-        assert!(seen > 40, "only {seen} claims found in {path}");
     }
 
     /// Metrics that need longer runs: they count runs of a mechanism, a thousand packets, or ten seconds.
@@ -659,32 +573,6 @@ mod tests {
     fn every_name_of_forces_flow_control_exists() {
         let moment = [("duration", "2.3 s"), ("warm_up", "0 s")];
         assert_eq!(unknown(&["forces-flow-control"], &moment), NONE);
-    }
-
-    #[test]
-    fn every_name_of_fpf_exists() {
-        let graph = std::env::temp_dir().join(format!("weir-graph-{}.txt", std::process::id()));
-        fs::write(&graph, "1|2|-1\n2|3|0\n3|4|-1\n").unwrap();
-        let options = Options {
-            run: RunOptions {
-                runs: Some(2),
-                ..RunOptions::default()
-            },
-            quick: true,
-            load: true,
-            graph: Some(graph.clone()),
-            overrides: Vec::new(),
-        };
-        let reproduction = run(&select(&["fpf".to_owned()]).unwrap(), &options).unwrap();
-        fs::remove_file(graph).unwrap();
-        let missing: Vec<_> = reproduction.mistakes().collect();
-        assert_eq!(missing, []);
-        let note = &reproduction.notes[0];
-        assert!(note.ends_with("4 domains, 3 links."), "{note}");
-        // Paths of 2, 3 and 4 domains: 3, 2 and 1 in each direction.
-        let fig8 = reproduction.results.iter().find(|r| r.id == "fpf/fig8");
-        let ours: Vec<_> = fig8.unwrap().rows.iter().map(|row| row.ours).collect();
-        assert_eq!(ours, [Some(4.0), Some(16.0 / 6.0), Some(4.0)]);
     }
 
     /// A result with these parts.

@@ -15,7 +15,7 @@ use super::samples::Samples;
 
 /// A point, and the window in which its curves count.
 #[derive(Clone)]
-pub(super) struct Point<'a> {
+pub struct Point<'a> {
     pub(super) measured: &'a Measured,
     pub(super) at: At,
     /// Start and end in seconds; `None` for the scenario's own window.
@@ -23,11 +23,11 @@ pub(super) struct Point<'a> {
 }
 
 /// A quantity at a point.
-pub(super) type Quantity = fn(&Point<'_>) -> Samples;
+pub type Quantity = fn(&Point<'_>) -> Samples;
 
 impl Measured {
     /// The point of a variant.
-    pub(super) fn at(&self, scenario: impl Into<String>, variant: impl Into<String>) -> Point<'_> {
+    pub fn at(&self, scenario: impl Into<String>, variant: impl Into<String>) -> Point<'_> {
         Point {
             measured: self,
             at: At {
@@ -42,13 +42,13 @@ impl Measured {
 
 impl Point<'_> {
     /// The point with this additional value of the sweep.
-    pub(super) fn and(mut self, key: &'static str, value: impl ToString) -> Self {
+    pub fn and(mut self, key: &'static str, value: impl ToString) -> Self {
         self.at.place.push((key, value.to_string()));
         self
     }
 
     /// The point with this window.
-    pub(super) fn during(self, window: Window) -> Self {
+    pub fn during(self, window: Window) -> Self {
         Self {
             window: Some(window),
             ..self
@@ -56,16 +56,12 @@ impl Point<'_> {
     }
 
     /// The values of a metric, one for each seed; empty if it was not measured.
-    pub(super) fn metric(&self, name: impl AsRef<str>) -> Samples {
+    pub fn metric(&self, name: impl AsRef<str>) -> Samples {
         self.measured.samples(&self.at, name.as_ref())
     }
 
     /// A function of a curve's values in the window; empty if there is no such curve.
-    pub(super) fn curve(
-        &self,
-        name: impl AsRef<str>,
-        of: impl Fn(&[f64]) -> Option<f64>,
-    ) -> Samples {
+    pub fn curve(&self, name: impl AsRef<str>, of: impl Fn(&[f64]) -> Option<f64>) -> Samples {
         let window = self.window();
         let samples = window.map(|w| self.measured.curve(&self.at, name.as_ref(), w, of));
         samples.unwrap_or_default()
@@ -73,23 +69,19 @@ impl Point<'_> {
 
     /// A number computed from two curves in each run, without the warm-up; empty if a run has no such
     /// number.
-    pub(super) fn curves(
-        &self,
-        names: [&str; 2],
-        number: impl Fn([&[f64]; 2]) -> Option<f64>,
-    ) -> Samples {
+    pub fn curves(&self, names: [&str; 2], number: impl Fn([&[f64]; 2]) -> Option<f64>) -> Samples {
         self.measured.of_curves(&self.at, names, number)
     }
 
     /// Delivered divided by offered load in the window, for all these traffics together.
-    pub(super) fn delivered(&self, traffics: &[&str]) -> Samples {
+    pub fn delivered(&self, traffics: &[&str]) -> Samples {
         let window = self.window();
         let samples = window.map(|w| self.measured.delivered(&self.at, traffics, w));
         samples.unwrap_or_default()
     }
 
     /// The window, in seconds of a run.
-    pub(super) fn window(&self) -> Option<Window> {
+    pub fn window(&self) -> Option<Window> {
         self.window.or_else(|| self.measured.window(&self.at))
     }
 }
@@ -106,9 +98,10 @@ impl fmt::Display for At {
 
 /// A quantity at several points, each with its name; a single one without a name.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Series(pub(super) Vec<(String, Samples)>);
+pub struct Series(pub Vec<(String, Samples)>);
 
 /// A series over rows of values: `series!(for n in [2, 3], "{n} floods": share(m, n))`.
+#[macro_export]
 macro_rules! series {
     (for $row:pat in $rows:expr, $name:literal: $value:expr) => {
         $crate::reproduce::query::Series(
@@ -119,10 +112,10 @@ macro_rules! series {
         )
     };
 }
-pub(super) use series;
+pub use series;
 
 /// The greatest and the least value, seed by seed.
-pub(super) fn extremes(all: impl IntoIterator<Item = Samples>) -> [Samples; 2] {
+pub fn extremes(all: impl IntoIterator<Item = Samples>) -> [Samples; 2] {
     let all: Vec<Samples> = all.into_iter().collect();
     [f64::max, f64::min].map(|choose| {
         let all = all.iter().cloned();
@@ -131,14 +124,14 @@ pub(super) fn extremes(all: impl IntoIterator<Item = Samples>) -> [Samples; 2] {
 }
 
 /// Every pair of these values.
-pub(super) fn pairs<A: Copy, B: Copy>(all: &[A], with: &[B]) -> Vec<(A, B)> {
+pub fn pairs<A: Copy, B: Copy>(all: &[A], with: &[B]) -> Vec<(A, B)> {
     let pair = |a: &A| with.iter().map(move |b| (*a, *b)).collect::<Vec<_>>();
     all.iter().flat_map(pair).collect()
 }
 
 impl Series {
     /// Every quantity as text, after its name.
-    pub(super) fn shown(&self) -> String {
+    pub fn shown(&self) -> String {
         let each = self.0.iter().map(|(name, samples)| match name.as_str() {
             "" => samples.shown(),
             name => format!("{name} {}", samples.shown()),

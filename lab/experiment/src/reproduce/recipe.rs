@@ -15,7 +15,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::bench::Measures;
+use super::bench::Bench;
 use super::figure::Figure;
 use super::findings::Findings;
 use super::measured::Measured;
@@ -64,7 +64,7 @@ pub struct Paper {
     /// The load tests.
     pub loads: &'static [Load],
     /// The measurements that are neither scenarios nor load tests, with the names by which points refer to them.
-    pub benches: &'static [(&'static str, Measures)],
+    pub benches: &'static [(&'static str, &'static dyn Bench)],
     /// The results.
     pub results: Vec<Recipe>,
 }
@@ -96,7 +96,7 @@ pub struct Recipe {
 }
 
 /// The usual tolerance of a number, as in the list of claims.
-pub(super) const TOLERANCE: f64 = 0.15;
+pub const TOLERANCE: f64 = 0.15;
 
 /// The name of a column with its unit, the paper's number, and the tolerance as a share of it.
 pub(super) type Cell = (&'static str, f64, f64);
@@ -129,6 +129,7 @@ pub struct Claim {
 pub(super) type Decide = Box<dyn Fn(&Measured, &mut Findings) + Send + Sync>;
 
 /// The results of a paper: the names of functions that fill them, each the name of its result.
+#[macro_export]
 macro_rules! results {
     ($paper:literal: $($result:ident)*) => {
         vec![$($crate::reproduce::recipe::Recipe::new(
@@ -137,17 +138,18 @@ macro_rules! results {
         )),*]
     };
 }
-pub(super) use results;
+pub use results;
 
 /// An array of texts.
+#[macro_export]
 macro_rules! names {
     ($($name:literal)*) => { [$($name),*] };
 }
-pub(super) use names;
+pub use names;
 
 impl Recipe {
     /// The result of this name, filled with its parts.
-    pub(super) fn new(id: &'static str, fill: fn(&mut Self)) -> Self {
+    pub fn new(id: &'static str, fill: fn(&mut Self)) -> Self {
         let mut recipe = Self {
             id,
             ..Self::default()
@@ -158,7 +160,7 @@ impl Recipe {
 
     /// Adds a picture: its title with the quantity and its unit, the title of the lower axis, and the lines in the
     /// order of their colours.
-    pub(super) fn figure(
+    pub fn figure(
         &mut self,
         title: impl Into<String>,
         x: &'static str,
@@ -173,14 +175,14 @@ impl Recipe {
 }
 
 /// A claim that is added to a result.
-pub(super) struct NewClaim<'a> {
+pub struct NewClaim<'a> {
     recipe: &'a mut Recipe,
     id: String,
     text: &'static str,
 }
 
 /// Adds a claim to a result.
-pub(super) fn claim<'a>(recipe: &'a mut Recipe, name: &str, text: &'static str) -> NewClaim<'a> {
+pub fn claim<'a>(recipe: &'a mut Recipe, name: &str, text: &'static str) -> NewClaim<'a> {
     NewClaim {
         id: format!("{}/{name}", super::name_of_paper(recipe.id)),
         recipe,
@@ -190,22 +192,22 @@ pub(super) fn claim<'a>(recipe: &'a mut Recipe, name: &str, text: &'static str) 
 
 impl NewClaim<'_> {
     /// The claim depends on measured values, and one of them can refute it.
-    pub(super) fn measured(self, by: impl Fn(&Measured, &mut Findings) + Send + Sync + 'static) {
+    pub fn measured(self, by: impl Fn(&Measured, &mut Findings) + Send + Sync + 'static) {
         self.add(Kind::Measured, Ok(Box::new(by)));
     }
 
     /// Printed numbers and equations decide the claim.
-    pub(super) fn arithmetic(self, by: impl Fn(&Measured, &mut Findings) + Send + Sync + 'static) {
+    pub fn arithmetic(self, by: impl Fn(&Measured, &mut Findings) + Send + Sync + 'static) {
         self.add(Kind::Arithmetic, Ok(Box::new(by)));
     }
 
     /// Ambiguous values were chosen so that the claim holds: it is shown, but is not evidence.
-    pub(super) fn calibrated(self, by: impl Fn(&Measured, &mut Findings) + Send + Sync + 'static) {
+    pub fn calibrated(self, by: impl Fn(&Measured, &mut Findings) + Send + Sync + 'static) {
         self.add(Kind::Calibrated, Ok(Box::new(by)));
     }
 
     /// The claim is not decided here, for this reason.
-    pub(super) fn not_run(self, why: &'static str) {
+    pub fn not_run(self, why: &'static str) {
         self.add(Kind::Measured, Err(why));
     }
 
@@ -220,14 +222,14 @@ impl NewClaim<'_> {
 }
 
 /// A line that is added to the table of a result.
-pub(super) struct NewLine<'a, const N: usize> {
+pub struct NewLine<'a, const N: usize> {
     recipe: &'a mut Recipe,
     place: Map<String, Value>,
     cells: Vec<Cell>,
 }
 
 /// Adds a line with the numbers that the paper prints in these columns.
-pub(super) fn line<'a, const N: usize>(
+pub fn line<'a, const N: usize>(
     recipe: &'a mut Recipe,
     place: impl IntoIterator<Item = (&'static str, Value)>,
     columns: &[&'static str; N],
@@ -247,7 +249,7 @@ pub(super) fn line<'a, const N: usize>(
 
 impl<const N: usize> NewLine<'_, N> {
     /// Our numbers.
-    pub(super) fn ours(self, of: impl Fn(&Measured) -> [Samples; N] + Send + Sync + 'static) {
+    pub fn ours(self, of: impl Fn(&Measured) -> [Samples; N] + Send + Sync + 'static) {
         self.recipe.lines.push(TableLine {
             place: self.place,
             cells: self.cells,

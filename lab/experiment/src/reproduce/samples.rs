@@ -7,14 +7,14 @@ use crate::statistics::Summary;
 /// The values of a quantity at one point, one for each seed, in the order of the seeds; empty if it was not
 /// measured.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Samples {
+pub struct Samples {
     values: Vec<f64>,
     pub(super) is_share: bool,
 }
 
 impl Samples {
     /// Samples with these values.
-    pub(super) fn new(values: Vec<f64>) -> Self {
+    pub fn new(values: Vec<f64>) -> Self {
         Self {
             values,
             is_share: false,
@@ -22,7 +22,7 @@ impl Samples {
     }
 
     /// These samples, marked as shares (from 0 to 1) or differences of shares.
-    pub(super) fn into_shares(self) -> Self {
+    pub fn into_shares(self) -> Self {
         Self {
             is_share: true,
             ..self
@@ -30,7 +30,7 @@ impl Samples {
     }
 
     /// A function of each value. Shares stay shares.
-    pub(super) fn map(&self, function: impl Fn(f64) -> f64) -> Self {
+    pub fn map(&self, function: impl Fn(f64) -> f64) -> Self {
         Self {
             values: self.values.iter().copied().map(function).collect(),
             is_share: self.is_share,
@@ -39,7 +39,7 @@ impl Samples {
 
     /// A function of each pair of values; the result is a share if both are shares. Empty if the two were not run
     /// with the same seeds.
-    pub(super) fn with(&self, other: &Self, function: impl Fn(f64, f64) -> f64) -> Self {
+    pub fn with(&self, other: &Self, function: impl Fn(f64, f64) -> f64) -> Self {
         if self.values.len() != other.values.len() {
             return Self::default();
         }
@@ -51,23 +51,23 @@ impl Samples {
     }
 
     /// `self - other`, seed by seed.
-    pub(super) fn less(&self, other: &Self) -> Self {
+    pub fn less(&self, other: &Self) -> Self {
         self.with(other, |a, b| a - b)
     }
 
     /// The mean of all seeds.
-    pub(super) fn mean(&self) -> Option<f64> {
+    pub fn mean(&self) -> Option<f64> {
         self.summary().map(|s| s.mean)
     }
 
     /// The mean and its interval.
-    pub(super) fn summary(&self) -> Option<Summary> {
+    pub fn summary(&self) -> Option<Summary> {
         let finite = self.values.iter().all(|x| x.is_finite());
         Summary::of(&self.values).filter(|_| finite)
     }
 
     /// Mean and interval as text.
-    pub(super) fn shown(&self) -> String {
+    pub fn shown(&self) -> String {
         match self.summary() {
             None => "not measured".to_owned(),
             Some(s) => match s.ci95 {
@@ -120,7 +120,7 @@ operator!(Mul, mul);
 operator!(Div, div);
 
 /// A number with about three significant digits.
-pub(super) fn shown(x: f64) -> String {
+pub fn shown(x: f64) -> String {
     let decimals = match x.abs() {
         1000.0.. => 0,
         100.0.. => 1,

@@ -1,12 +1,15 @@
 //! A scenario after checking: every name resolves, every value is within its range.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use weir_base::Span;
 
 use super::controller::Controller;
-use super::forwarding::Forwarding;
 use super::link::Link;
 use super::router::Router;
 use super::traffic::Traffic;
+use crate::layer::Layer;
 
 /// A network, its traffic, and the length of its runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,8 +42,8 @@ pub struct Scenario {
     pub traffic: Vec<Traffic>,
     /// Controllers, which steer queues.
     pub controllers: Vec<Controller>,
-    /// Flexible packet forwarding, and events.
-    pub forwarding: Forwarding,
+    /// The network layer besides IP, if the scenario uses one.
+    pub layer: Option<Arc<dyn Layer>>,
 }
 
 /// A group of hosts with a common name.
@@ -56,6 +59,12 @@ impl Scenario {
     /// The measurement window, in seconds from the start.
     pub fn window(&self) -> (f64, f64) {
         (self.warm_up.as_secs_f64(), self.duration.as_secs_f64())
+    }
+
+    /// The network layer besides IP, if it is of this type.
+    pub fn layer<T: Layer>(&self) -> Option<&T> {
+        let layer: &dyn Any = &**self.layer.as_ref()?;
+        layer.downcast_ref()
     }
 
     /// The host group of this name.

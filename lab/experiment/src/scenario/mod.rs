@@ -87,23 +87,6 @@
 //! from = "disciplines.toml"          # the variants of that file; `only = ["NAME"]` takes some of them
 //! ```
 //!
-//! ```toml
-//! [domain.b]                         # flexible packet forwarding (FPF) next to IP
-//! routers = ["b1", "b2"]
-//!
-//! [path.detour]
-//! through = ["c", "b", "a"]          # domains or routers
-//!
-//! [encapsulation.video]              # which packets get an FPF header
-//! traffic = "video"
-//! paths = ["detour"]                 # or cheapest = 2, disjoint = "links"
-//!
-//! [event.back]
-//! at = "30 s"
-//! encapsulation = "video"
-//! paths = ["other"]                  # or cut = "LINK", join = "LINK"
-//! ```
-//!
 //! Rates of links count the bytes of a packet on the wire, its `framing` included; rates of traffic count payload.
 //! Random sizes and times are written as in [`weir_base::distribution`]. All keys are in [`parameters`]; `weir list
 //! schema` prints them as a JSON Schema for an editor. A habitat refuses a scenario that it cannot run before it
@@ -114,12 +97,11 @@ pub mod checked;
 pub mod congestion;
 pub mod controller;
 mod discipline;
-pub mod forwarding;
 mod key;
 pub mod link;
 pub mod parameters;
 pub mod plan;
-mod reader;
+pub mod reader;
 pub mod reading;
 mod router;
 pub mod schema;
@@ -132,7 +114,6 @@ pub use checked::{HostGroup, Scenario};
 pub use congestion::Congestion;
 pub use controller::{Controller, Wire};
 pub use discipline::Discipline;
-pub use forwarding::Forwarding;
 pub use key::{Form, Key};
 pub use link::{Auto, Direction, Link, Medium, Modem, Shaper};
 pub use plan::{Choices, Given, Override, Plan, Point, Sweep, load, load_built_in, load_text};

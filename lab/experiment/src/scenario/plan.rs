@@ -518,11 +518,6 @@ total_rate = "8 Mbit"
             error(&router("mode = \"queue\"\nmasquerade = [\"outs\"]")),
             "scenario:7:1: `router.r.masquerade` names \"outs\", which is not a link of this router; did you mean `out`?"
         );
-        let fpf = router("mode = \"queue\"") + "[domain.d]\nrouters = [\"r\"]\n";
-        assert!(
-            error(&fpf)
-                .ends_with("whose mode is \"queue\": its kernel forwards, which does not know FPF")
-        );
     }
 
     #[test]

@@ -14,9 +14,9 @@ use super::key::{Form, Key, WEIGHT_MAX};
 const WEIGHT_MAX_INTEGER: i64 = WEIGHT_MAX as i64;
 
 /// A section while it is read.
-pub(super) struct Section<'a> {
+pub struct Section<'a> {
     /// The section's path in the file, for messages: `link.out`.
-    pub(super) path: String,
+    pub path: String,
     node: &'a Node,
     asked: RefCell<Vec<&'static str>>,
 }
@@ -38,7 +38,7 @@ impl<'a> Section<'a> {
     }
 
     /// The origin of the section.
-    pub(super) fn origin(&self) -> Origin {
+    pub fn origin(&self) -> Origin {
         self.node.origin.clone()
     }
 
@@ -49,7 +49,7 @@ impl<'a> Section<'a> {
     }
 
     /// The entry `name`, whose table another reader reads.
-    pub(super) fn entry(&self, name: &str) -> Option<&'a Node> {
+    pub fn entry(&self, name: &str) -> Option<&'a Node> {
         self.node.entry(name)
     }
 
@@ -59,7 +59,7 @@ impl<'a> Section<'a> {
     }
 
     /// An error about `key`.
-    pub(super) fn error(&self, key: &str, why: impl std::fmt::Display) -> ConfigError {
+    pub fn error(&self, key: &str, why: impl std::fmt::Display) -> ConfigError {
         let path = self.path_of(key);
         ConfigError::new(self.origin_of(key), format!("`{path}` {why}"))
     }
@@ -100,7 +100,7 @@ impl<'a> Section<'a> {
     }
 
     /// A count.
-    pub(super) fn count(&self, key: &'static Key) -> Result<u64, ConfigError> {
+    pub fn count(&self, key: &'static Key) -> Result<u64, ConfigError> {
         match self.setting(key)? {
             Setting::Count(n) => Ok(n),
             other => unreachable!("{} is {other:?}", key.name),
@@ -108,7 +108,7 @@ impl<'a> Section<'a> {
     }
 
     /// A count without a default.
-    pub(super) fn optional_count(&self, key: &'static Key) -> Result<Option<u64>, ConfigError> {
+    pub fn optional_count(&self, key: &'static Key) -> Result<Option<u64>, ConfigError> {
         Ok(self.optional(key)?.map(|setting| match setting {
             Setting::Count(n) => n,
             other => unreachable!("{} is {other:?}", key.name),
@@ -124,7 +124,7 @@ impl<'a> Section<'a> {
     }
 
     /// A time without a default.
-    pub(super) fn optional_span(&self, key: &'static Key) -> Result<Option<Span>, ConfigError> {
+    pub fn optional_span(&self, key: &'static Key) -> Result<Option<Span>, ConfigError> {
         Ok(self.optional(key)?.map(|setting| match setting {
             Setting::Span(span) => span,
             other => unreachable!("{} is {other:?}", key.name),
@@ -132,7 +132,7 @@ impl<'a> Section<'a> {
     }
 
     /// A rate without a default.
-    pub(super) fn optional_rate(&self, key: &'static Key) -> Result<Option<Rate>, ConfigError> {
+    pub fn optional_rate(&self, key: &'static Key) -> Result<Option<Rate>, ConfigError> {
         Ok(self.optional(key)?.map(|setting| match setting {
             Setting::Rate(rate) => rate,
             other => unreachable!("{} is {other:?}", key.name),
@@ -184,7 +184,7 @@ impl<'a> Section<'a> {
     }
 
     /// A size without a default.
-    pub(super) fn optional_bytes(&self, key: &'static Key) -> Result<Option<Bytes>, ConfigError> {
+    pub fn optional_bytes(&self, key: &'static Key) -> Result<Option<Bytes>, ConfigError> {
         Ok(self.optional(key)?.map(|setting| match setting {
             Setting::Bytes(bytes) => bytes,
             other => unreachable!("{} is {other:?}", key.name),
@@ -220,7 +220,7 @@ impl<'a> Section<'a> {
     }
 
     /// One word of a parameter's list of words.
-    pub(super) fn word(&self, key: &'static Key) -> Result<&'static str, ConfigError> {
+    pub fn word(&self, key: &'static Key) -> Result<&'static str, ConfigError> {
         match self.setting(key)? {
             Setting::Word(word) => Ok(word),
             other => unreachable!("{} is {other:?}", key.name),
@@ -292,7 +292,7 @@ impl<'a> Section<'a> {
     }
 
     /// A string, if present.
-    pub(super) fn text(&self, key: &'static Key) -> Result<Option<String>, ConfigError> {
+    pub fn text(&self, key: &'static Key) -> Result<Option<String>, ConfigError> {
         match self.find(key).map(|node| &node.value) {
             None => Ok(None),
             Some(Value::Scalar(Scalar::Text(text))) => Ok(Some(text.clone())),
@@ -317,7 +317,7 @@ impl<'a> Section<'a> {
     }
 
     /// A list of names, if present.
-    pub(super) fn names(&self, key: &'static Key) -> Result<Option<Vec<String>>, ConfigError> {
+    pub fn names(&self, key: &'static Key) -> Result<Option<Vec<String>>, ConfigError> {
         self.list(key, |scalar| match scalar {
             Scalar::Text(text) => Some(text.clone()),
             _ => None,
@@ -325,7 +325,7 @@ impl<'a> Section<'a> {
     }
 
     /// A list of weights, if present.
-    pub(super) fn weights(&self, key: &'static Key) -> Result<Option<Vec<u32>>, ConfigError> {
+    pub fn weights(&self, key: &'static Key) -> Result<Option<Vec<u32>>, ConfigError> {
         self.list(key, |scalar| match scalar {
             Scalar::Integer(n @ 1..=WEIGHT_MAX_INTEGER) => Some(*n as u32),
             _ => None,
@@ -356,10 +356,7 @@ impl<'a> Section<'a> {
     }
 
     /// The subsections of `key` in the order of the file: `[key.NAME]`.
-    pub(super) fn sections(
-        &self,
-        key: &'static str,
-    ) -> Result<Vec<(String, Section<'a>)>, ConfigError> {
+    pub fn sections(&self, key: &'static str) -> Result<Vec<(String, Section<'a>)>, ConfigError> {
         let Some(node) = self.node.entry(key) else {
             return Ok(Vec::new());
         };
@@ -374,7 +371,7 @@ impl<'a> Section<'a> {
     }
 
     /// Refuses keys that are in none of these tables.
-    pub(super) fn finish(self, tables: &[&[&'static Key]]) -> Result<(), ConfigError> {
+    pub fn finish(self, tables: &[&[&'static Key]]) -> Result<(), ConfigError> {
         self.finish_with(tables, &[])
     }
 

@@ -13,29 +13,33 @@ use weir_model::schema::{NUMBER, of_kind, quantity};
 use super::key::{Form, Key, SAME, WEIGHT_MAX};
 use super::parameters::*;
 use super::reading::Reading;
+use crate::extension::extensions;
 
 /// The schema, for draft 2020-12.
 pub fn schema() -> Value {
     let mut top = section(&[FILE, TOP]);
-    let properties = [
+    let mut properties = vec![
         ("router", named("routers", json!(section(&[ROUTER])))),
         ("host", named("hosts", json!(section(&[HOST])))),
         ("link", named("links", json!(section(&[LINK])))),
         ("traffic", named("traffic", traffic())),
         ("controller", named("controllers", controller())),
-        ("domain", named("FPF domains", json!(section(&[DOMAIN])))),
-        ("path", named("paths", json!(section(&[PATH])))),
-        (
-            "encapsulation",
-            named("encapsulations", json!(section(&[ENCAPSULATION]))),
-        ),
-        ("event", named("events", json!(section(&[EVENT])))),
+    ];
+    let added = extensions().flat_map(|extension| extension.sections);
+    properties.extend(
+        added.map(|(title, what, keys)| (table_of(title), named(what, json!(section(&[keys]))))),
+    );
+    properties.extend([
         ("quick", json!(section(&[QUICK]))),
         ("variant", variants()),
         ("sweep", sweep()),
-    ];
+    ]);
     if let Some(Value::Object(known)) = top.get_mut("properties") {
-        known.extend(properties.map(|(name, schema)| (name.to_owned(), schema)));
+        known.extend(
+            properties
+                .into_iter()
+                .map(|(name, schema)| (name.to_owned(), schema)),
+        );
     }
     top.insert(
         "$schema".into(),

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::{Arc, Mutex};
 
 use weir_base::pace::Load;
 use weir_base::setting::Scalar;
@@ -15,15 +14,14 @@ use weir_sim::{FlowSpec, LineSpec, Measurement, Sender, Simulation};
 use weir_sim::{Network, NodeId, PortId};
 
 use super::control::{ControllerActor, SharedRecord};
-use super::fpf;
 use super::shaper::{ShaperActor, SharedCourse};
 use crate::control::{self, ControlledQueue};
 use crate::error::Error;
-use crate::forwarding::Changed;
 use crate::habitat::Habitat;
+use crate::layer::SimulatedLayer;
 use crate::scenario::{
-    Congestion, Direction, Discipline, Forwarding, Medium, Scenario, Shaper, TcpOptions, Traffic,
-    TrafficKind, flow_name,
+    Congestion, Direction, Discipline, Medium, Scenario, Shaper, TcpOptions, Traffic, TrafficKind,
+    flow_name,
 };
 use crate::topology::{PORT_FIRST, QUEUE_PACKETS, Topology, Watched};
 use crate::transports::Transports;
@@ -79,8 +77,8 @@ pub(super) struct World {
     pub(super) records: Vec<SharedRecord>,
     /// The record of each shaper that finds its rate, by the name of the shaper's port.
     pub(super) shapers: Vec<(String, SharedCourse)>,
-    /// Counts of the changes by events.
-    pub(super) changed: Arc<Mutex<Changed>>,
+    /// The network layer besides IP.
+    pub(super) layer: Option<Box<dyn SimulatedLayer>>,
 }
 
 impl World {
@@ -152,7 +150,7 @@ impl World {
             ports: all.into_iter().map(|(name, _)| name).collect(),
             records: Vec::new(),
             shapers: Vec::new(),
-            changed: Arc::default(),
+            layer: None,
         };
         let ids: Vec<_> = world.watched.iter().map(|(_, id)| *id).collect();
         world.simulation.watch(&ids);
@@ -160,7 +158,11 @@ impl World {
         if hogs.contains(&true) {
             world.simulation.examine(&ids, &hogs);
         }
-        world.add_forwarding(scenario, &topology, &ports)?;
+        // The paths of traffic depend on it.
+        if let Some(layer) = &scenario.layer {
+            let simulation = &mut world.simulation;
+            world.layer = Some(layer.simulate(scenario, &topology, &ports, simulation)?);
+        }
         for (number, traffic) in scenario.traffic.iter().enumerate() {
             world.add_traffic(scenario, &topology, traffic, number as u32, seed)?;
         }
@@ -176,25 +178,6 @@ impl World {
             world.simulation.actor(Box::new(actor), Instant::ZERO);
         }
         Ok(world)
-    }
-
-    /// Turns routers into forwarding elements, which the paths of traffic depend on; adds the events.
-    fn add_forwarding(
-        &mut self,
-        scenario: &Scenario,
-        topology: &Topology,
-        ports: &[Vec<PortId>],
-    ) -> Result<(), Error> {
-        if scenario.forwarding == Forwarding::default() {
-            return Ok(());
-        }
-        let fabric = self.simulation.fabric_mut();
-        let controller = fpf::ControllerActor::new(scenario, topology, ports, fabric)?;
-        self.changed = controller.changed();
-        if let Some(first) = controller.next_event() {
-            self.simulation.actor(Box::new(controller), first);
-        }
-        Ok(())
     }
 
     /// Adds the controllers of shapers that find their rate.

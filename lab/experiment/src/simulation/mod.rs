@@ -8,7 +8,6 @@
 //! - [`build`]: a scenario as a simulation
 //! - [`cake_autorate`]: a model of that program's algorithm, for comparison
 //! - [`control`]: the scenario's controllers as actors
-//! - [`fpf`]: flexible packet forwarding, and events
 //! - [`hosts`]: fairness between hosts
 //! - [`observe`]: measurements that only the simulator can make: delays, places of loss, queues
 //! - [`passage`]: the admission of flows at the watched links: acceptance delay, outages
@@ -20,7 +19,6 @@
 mod build;
 mod cake_autorate;
 mod control;
-mod fpf;
 mod hosts;
 mod observe;
 mod passage;
@@ -142,7 +140,9 @@ fn run_one(
     let (mut metrics, mut series) = measure(scenario, &reported);
     observe::add_metrics(scenario, &world, &mut metrics);
     hosts::add_metrics(scenario, &world, &mut metrics);
-    fpf::add_metrics(scenario, &world.simulation, &world.changed, &mut metrics);
+    if let Some(layer) = &world.layer {
+        layer.add_metrics(scenario, &world.simulation, &mut metrics);
+    }
     observe::add_curves(scenario, &world, &mut series);
     lines::add_curves(scenario, &mut series);
     shaper::add_curves(scenario, &world.shapers, &mut series);

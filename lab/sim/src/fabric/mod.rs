@@ -7,7 +7,7 @@
 //! ```
 //!
 //! - `change`: changes by actors: rates, parameters, cuts
-//! - `fpf`: routers that are forwarding elements of flexible packet forwarding; `process`: their processors
+//! - [`layer`]: a network layer besides IP
 //! - `probe`: probes of ports to reflectors; `round_trips`: round trips of the TCP connections that pass a port
 //!
 //! # The order at one instant
@@ -18,9 +18,8 @@
 //! exactly as in a live router that is late and replays a whole batch.
 
 mod change;
-mod fpf;
+pub mod layer;
 mod probe;
-mod process;
 pub(crate) mod round_trips;
 
 use std::collections::BTreeMap;
@@ -30,7 +29,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_base::Instant;
 use weir_packet::{DropCounters, Ecn, FlowKey, Freed, Reason};
 
-use self::fpf::Elements;
+use self::layer::Layer;
 pub use self::probe::{Echo, ProberId};
 pub(crate) use self::probe::{NO_TRAFFIC, PROBE_BYTES, Prober};
 use crate::event::Queue;
@@ -62,7 +61,7 @@ pub(crate) enum Event {
     Tick(EndpointId),
     /// An actor's turn.
     Act(u32),
-    /// A packet has waited long enough at an FE for the rate of its path.
+    /// A timer of the layer besides IP at a router.
     Release(NodeId),
 }
 
@@ -125,6 +124,8 @@ pub(crate) struct Node {
     pub(crate) v6: Ipv6Addr,
     /// The port of a host; `None` for a router.
     pub(crate) uplink: Option<PortId>,
+    /// Whether it has the layer besides IP.
+    pub(crate) has_layer: bool,
 }
 
 /// Time, events, packets, ports and routes.
@@ -136,7 +137,8 @@ pub struct Fabric {
     pub(crate) flights: Flights,
     pub(crate) fates: DropCounters,
     pub(crate) meters: Meters,
-    elements: Elements,
+    layer: Option<Box<dyn Layer>>,
+    secret: (u64, u64),
     probers: Vec<Prober>,
     routes: Routes,
     hops: Hops,
@@ -163,7 +165,8 @@ impl Fabric {
             flights: Flights::new(secret),
             fates: DropCounters::default(),
             meters: Meters::default(),
-            elements: Elements::new(secret),
+            layer: None,
+            secret,
             probers: Vec::new(),
             routes,
             hops: Hops::default(),
@@ -212,7 +215,7 @@ impl Fabric {
     }
 
     /// The name of a node.
-    pub(crate) fn name(&self, node: NodeId) -> &str {
+    pub fn name(&self, node: NodeId) -> &str {
         &self.nodes[node.0 as usize].name
     }
 
@@ -250,13 +253,12 @@ impl Fabric {
     /// The first hop of a flow with this key from one host to another, after the port of the first host.
     pub(crate) fn first_hop(&mut self, from: NodeId, to: NodeId, key: &FlowKey) -> Hop {
         let first = self.router_of(from);
-        let decides = self.elements.contain(first);
+        let decides = self.nodes[first.0 as usize].has_layer;
         self.hops_from(first, decides, to, key)
     }
 
-    /// The first hop of a flow with this key from a node on; `decides`: that node's encapsulation rules apply to the
-    /// flow.
-    pub(crate) fn hops_from(
+    /// The first hop of a flow with this key from a node on; `decides`: the layer of that node may take the flow.
+    pub fn hops_from(
         &mut self,
         mut node: NodeId,
         mut decides: bool,
@@ -264,7 +266,7 @@ impl Fabric {
         key: &FlowKey,
     ) -> Hop {
         let hash = self.flights.keys.hash_key(key);
-        let (wires, routes, elements) = (&self.wires, &self.routes, &self.elements);
+        let (wires, routes, nodes) = (&self.wires, &self.routes, &self.nodes);
         let ports = std::iter::from_fn(|| {
             let port = (if node == to {
                 None
@@ -272,7 +274,7 @@ impl Fabric {
                 routes.port(node, to, hash)
             })?;
             node = wires[port.0 as usize].to;
-            let here = std::mem::replace(&mut decides, elements.contain(node));
+            let here = std::mem::replace(&mut decides, nodes[node.0 as usize].has_layer);
             Some((port, here))
         });
         self.hops.keep(ports)
@@ -295,17 +297,19 @@ impl Fabric {
         self.offer(route.uplink, frame);
     }
 
-    /// Offers a frame to a port.
+    /// Offers a frame to a port; returns whether it was not lost at once.
     #[inline(always)]
-    pub(crate) fn offer(&mut self, port: PortId, frame: Frame) {
+    pub fn offer(&mut self, port: PortId, frame: Frame) -> bool {
         let wire = &mut self.wires[port.0 as usize];
         if wire.is_cut {
-            return self.discard(port, &frame, Reason::DeviceDown);
+            self.discard(port, &frame, Reason::DeviceDown);
+            return false;
         }
         match &mut wire.sender {
             Sender::AnalyticFifo(plain) => {
                 let Some(sending) = plain.admit(u64::from(frame.len), self.now, &wire.ring) else {
-                    return self.discard(port, &frame, Reason::QueueFull);
+                    self.discard(port, &frame, Reason::QueueFull);
+                    return false;
                 };
                 // The arrival is scheduled when the previous frame arrives, or by a step if there is no previous frame.
                 let is_next = wire.ring.last().is_none_or(|l| l.arrival <= self.now);
@@ -331,11 +335,12 @@ impl Fabric {
                 self.touch(port);
             }
         }
+        true
     }
 
     /// Drops a frame at a port.
     #[inline]
-    pub(crate) fn discard(&mut self, port: PortId, frame: &Frame, reason: Reason) {
+    pub fn discard(&mut self, port: PortId, frame: &Frame, reason: Reason) {
         let packet = self.flights.packet(frame, self.now);
         self.fates.discard(packet, reason);
         self.reap(port);
@@ -414,7 +419,7 @@ impl Fabric {
             return None;
         }
         if !self.hops.is_end(frame.hop) {
-            self.handle_at_element(port, frame);
+            self.handle_in_layer(port, frame);
             return None;
         }
         Some(frame)
@@ -490,7 +495,9 @@ impl Fabric {
                 watch.lost(flight, key, self.now, reason);
             }
             self.flights.release(slot);
-            self.elements.forget(slot);
+            if let Some(layer) = &mut self.layer {
+                layer.forget(slot);
+            }
             self.lost += 1;
         }
     }

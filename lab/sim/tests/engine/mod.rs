@@ -1,8 +1,7 @@
-//! The simulator's engine as a whole: queues of known mean, balance of counters, order, randomness, paths, actors, FPF.
+//! The simulator's engine as a whole: queues of known mean, balance of counters, order, randomness, paths, actors.
 
 mod actors;
 mod books;
-mod fpf;
 mod identity;
 mod lines;
 mod order;

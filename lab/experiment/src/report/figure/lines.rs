@@ -40,7 +40,7 @@ pub(crate) enum Form {
 
 /// A line of a plot.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Line {
+pub struct Line {
     /// The legend for its colour.
     pub(crate) name: String,
     /// The number of its colour.

@@ -12,9 +12,9 @@ use crate::load::{Load, Point};
 use crate::options::RunOptions;
 use crate::programs::Programs;
 use crate::progress::Progress;
-use crate::reproduce::bench::Measures;
+use crate::reproduce::bench::{self, Bench};
 use crate::reproduce::{Options, papers};
-use crate::results::{OneRun, PointResult};
+use crate::results::{Metrics, OneRun, PointResult};
 use crate::transports::LoadTests;
 
 /// The load test of this name.
@@ -24,7 +24,7 @@ pub(super) fn load(name: &str) -> Option<&'static Load> {
 }
 
 /// The measurement of this name that is neither a scenario nor a load test.
-pub(super) fn bench(name: &str) -> Option<Measures> {
+pub(super) fn bench(name: &str) -> Option<&'static dyn Bench> {
     let mut benches = papers().iter().flat_map(|paper| paper.benches);
     let found = benches.find(|(known, _)| *known == name);
     found.map(|(_, measures)| *measures)
@@ -61,7 +61,9 @@ pub(in crate::reproduce) fn add_of_machine(
                 measured.notes.push(note);
                 continue;
             }
-            let points = measures.run(how, options, &mut measured.notes)?;
+            let runs = measures.run(how, options, &mut measured.notes)?;
+            let points = measures.points().into_iter().zip(runs);
+            let points = points.map(|(point, runs)| result(point, runs)).collect();
             measured.benches += 1;
             measured.scenarios.insert(name, without_scenario(points));
         }
@@ -102,6 +104,20 @@ fn run_load(
     }
     progress.clear();
     Ok(results)
+}
+
+fn result((variant, set): bench::Point, runs: Vec<Metrics>) -> PointResult {
+    let run = |(n, metrics): (usize, Metrics)| OneRun {
+        seed: n as u64 + 1,
+        metrics,
+        ..OneRun::default()
+    };
+    PointResult {
+        variant: Some(variant.to_owned()),
+        set,
+        runs: runs.into_iter().enumerate().map(run).collect(),
+        ..PointResult::default()
+    }
 }
 
 /// Points that no scenario describes.

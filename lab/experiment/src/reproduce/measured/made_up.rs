@@ -1,4 +1,4 @@
-//! Made-up measurements, for tests: every point of the scenarios and other measurements that a result names, with a
+//! Made-up measurements: every point of the scenarios and other measurements that a result names, with a
 //! value for each known metric and curve.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,14 +27,14 @@ pub(in crate::reproduce) fn made_up(
     };
     let of = |reading| {
         let scenarios = names.iter().map(|&name| {
-            let points = points(name, reading, &Options::default(), Habitat::Sim).unwrap();
+            let points = points(name, reading, &Options::default(), Habitat::Sim);
             let one = |point: crate::scenario::Point| Measurement {
                 result: Arc::new(result(point.variant.clone(), point.set.clone())),
                 variant: point.variant,
                 set: point.set,
                 scenario: Some(point.scenario),
             };
-            (name, points.into_iter().map(one).collect())
+            (name, points.into_iter().flatten().map(one).collect())
         });
         Measured {
             scenarios: scenarios.collect(),
@@ -44,14 +44,16 @@ pub(in crate::reproduce) fn made_up(
     let mut measured = of(Reading::Calibrated);
     measured.columns = vec![(Reading::Printed, of(Reading::Printed))];
     for name in loads {
-        let points = machine::load(name).unwrap().points().into_iter();
+        let points = machine::load(name).map(|load| load.points());
+        let points = points.into_iter().flatten();
         let points = points.map(|point| result(Some(point.form.to_string()), point.place()));
         measured
             .scenarios
             .insert(name, without_scenario(points.collect()));
     }
     for name in benches {
-        let points = machine::bench(name).unwrap().points().into_iter();
+        let points = machine::bench(name).map(|bench| bench.points());
+        let points = points.into_iter().flatten();
         let points = points.map(|(variant, set)| result(Some(variant.to_owned()), set));
         measured
             .scenarios

@@ -4,7 +4,7 @@ use weir_base::framing::KEYWORDS;
 use weir_base::{Bytes, Rate, Span, setting::Kind};
 
 use super::super::key::{Form, Key};
-use super::{MEDIUM, bytes};
+use super::bytes;
 
 /// `[link.NAME]`
 pub const LINK: &[&Key] = &[
@@ -167,6 +167,14 @@ key!(
     "overhead of a packet on the wire in addition to its IP length, in bytes or as keywords of tc-cake(8): 38 B on \
      Ethernet (header, frame check sequence, preamble, gap), 2 B on a PPP link; ethernet: 38 B, at least 84 B per \
      packet"
+);
+key!(
+    MEDIUM,
+    "medium",
+    Form::Setting(Kind::Word(&["ethernet", "vlan", "gre"])),
+    "ethernet",
+    "how FPF packets cross a link between two routers: in untagged frames, in frames of VLAN 7, or in a GRE tunnel \
+     over IPv4 between its ends; lab only"
 );
 key!(
     DISCIPLINE,

@@ -1,7 +1,6 @@
 //! The keys of a scenario: unit, range, default, and description of each. The reader, the errors
 //! and the JSON Schema all use these tables.
 
-mod fpf;
 mod link;
 mod sections;
 
@@ -12,9 +11,9 @@ use super::congestion::Congestion;
 use super::key::{Form, Key};
 use super::router::Mode;
 
-pub use self::fpf::*;
 pub use self::link::*;
-pub use self::sections::SECTIONS;
+pub use self::sections::sections;
+pub(super) use self::sections::table_of;
 
 /// Keys outside all sections that are removed while files are read.
 pub const FILE: &[&Key] = &[&EXTENDS];
@@ -75,7 +74,8 @@ pub const TCP_OPTIONS: &[&Key] = &[
     &TIMESTAMPS,
 ];
 
-const DAY: Span = Span::from_secs(86_400);
+/// The longest time of a scenario.
+pub const DAY: Span = Span::from_secs(86_400);
 
 macro_rules! key {
     ($id:ident, $name:literal, $form:expr, $default:literal, $about:literal) => {
@@ -88,11 +88,13 @@ macro_rules! key {
     };
 }
 
-const fn count(min: u64, max: u64) -> Form {
+/// A count in this range.
+pub const fn count(min: u64, max: u64) -> Form {
     Form::Setting(Kind::Count(min, max))
 }
 
-const fn span(min: Span, max: Span) -> Form {
+/// A time in this range.
+pub const fn span(min: Span, max: Span) -> Form {
     Form::Setting(Kind::Span(min, max))
 }
 
@@ -355,6 +357,14 @@ key!(
     count(1, 65_000),
     "1",
     "number of source addresses over which each sending host spreads its flows"
+);
+key!(
+    COPIES_TO,
+    "copies_to",
+    Form::Names,
+    "",
+    "additional hosts that receive a copy of each packet, each at a different router; an [encapsulation.NAME] must \
+     provide this multicast"
 );
 key!(
     CLIENTS,

@@ -2,9 +2,23 @@
 
 use super::super::key::Key;
 use super::*;
+use crate::extension::extensions;
 
 /// Every section with its keys. `[traffic.NAME]` also has the keys of its kind.
-pub const SECTIONS: &[(&str, &[&Key])] = &[
+pub fn sections() -> impl Iterator<Item = (&'static str, &'static [&'static Key])> {
+    let added = extensions().flat_map(|extension| extension.sections);
+    let added = added.map(|(title, _, keys)| (*title, *keys));
+    let own = [NETWORK, TRAFFICS].map(|sections| sections.iter().copied());
+    let [network, traffics] = own;
+    network.chain(added).chain(traffics)
+}
+
+/// The name of the table that contains the sections with this title.
+pub(in crate::scenario) fn table_of(title: &'static str) -> &'static str {
+    title.strip_suffix(".NAME").unwrap_or(title)
+}
+
+const NETWORK: &[(&str, &[&Key])] = &[
     ("", FILE),
     ("", TOP),
     ("quick", QUICK),
@@ -13,10 +27,9 @@ pub const SECTIONS: &[(&str, &[&Key])] = &[
     ("host.NAME", HOST),
     ("link.NAME", LINK),
     ("controller.NAME", CONTROLLER),
-    ("domain.NAME", DOMAIN),
-    ("path.NAME", PATH),
-    ("encapsulation.NAME", ENCAPSULATION),
-    ("event.NAME", EVENT),
+];
+
+const TRAFFICS: &[(&str, &[&Key])] = &[
     ("traffic.NAME", TRAFFIC),
     ("traffic.NAME, kind tcp", TCP),
     ("traffic.NAME, kind udp", UDP),

@@ -1,0 +1,8 @@
+//! The tests of this crate: one program.
+
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
+
+mod elements;
+mod scenarios;
+#[path = "../../../lab/sim/tests/engine/support.rs"]
+mod support;
