@@ -64,7 +64,7 @@ enum Command {
 }
 
 /// The papers whose code is in crates of their own.
-const EXTENSIONS: &[&Extension] = &[&weir_fpf_lab::FPF];
+const EXTENSIONS: &[&Extension] = &[weir_fpf_lab::FPF];
 
 fn main() -> ExitCode {
     weir_experiment::extend(EXTENSIONS);

@@ -24,7 +24,7 @@ mod wire;
 use weir_experiment::Extension;
 
 /// What FPF adds to the lab.
-pub static FPF: Extension = Extension {
+pub const FPF: &Extension = &Extension {
     paper: paper::paper,
     sections: scenario::SECTIONS,
     check: scenario::check,

@@ -4,5 +4,6 @@
 
 mod elements;
 mod scenarios;
+#[allow(dead_code)] // the tests of the simulator use the others
 #[path = "../../../lab/sim/tests/engine/support.rs"]
 mod support;

@@ -447,7 +447,7 @@ cut = "b-a"
 "#;
 
     fn checked(text: &str) -> Result<Forwarding, String> {
-        weir_experiment::extend(&[&crate::FPF]);
+        weir_experiment::extend(&[crate::FPF]);
         let plan = plan(text, &[], &[]).map_err(|error| error.to_string())?;
         Ok(Forwarding::of(&plan.0).clone())
     }

@@ -441,8 +441,6 @@ pub fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::recipe::{Claim, claim, line};
     use super::*;
 
