@@ -18,7 +18,6 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use weir::manpage;
 use weir::program::{self, AFTER_HELP, Failure};
-use weir_experiment::Extension;
 
 /// Simulate, compare and measure: scenarios, the papers' results, benchmarks.
 #[derive(Debug, Parser)]
@@ -63,11 +62,8 @@ enum Command {
     Manpage(manpage::ManpageArguments),
 }
 
-/// The papers whose code is in crates of their own.
-const EXTENSIONS: &[&Extension] = &[weir_fpf_lab::FPF];
-
 fn main() -> ExitCode {
-    weir_experiment::extend(EXTENSIONS);
+    weir_experiment::extend(weir_fpf_lab::FPF);
     program::main::<Arguments>(Arguments::command, run)
 }
 

@@ -117,7 +117,7 @@ mod tests {
             eprintln!("skipped: there is no {path}");
             return;
         };
-        weir_experiment::extend(crate::EXTENSIONS);
+        weir_experiment::extend(weir_fpf_lab::FPF);
         let papers = reproduce::papers();
         let results = papers.iter().flat_map(|paper| &paper.results);
         let claims = results.flat_map(|result| &result.claims);

@@ -12,13 +12,13 @@ use weir_experiment::scenario::{self, Choices, source};
 
 /// The schema, with the sections of all extensions.
 fn schema() -> Value {
-    weir_experiment::extend(&[weir_fpf_lab::FPF]);
+    weir_experiment::extend(weir_fpf_lab::FPF);
     scenario::schema()
 }
 
 /// The scenario files of the repository, which need all extensions.
 fn files() -> Vec<PathBuf> {
-    weir_experiment::extend(&[weir_fpf_lab::FPF]);
+    weir_experiment::extend(weir_fpf_lab::FPF);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     let names = source::BUILT_IN.iter().map(|(name, _)| name);
     let files: Vec<PathBuf> = names

@@ -1,6 +1,6 @@
 //! Flexible packet forwarding (FPF) in the lab.
 //!
-//! - [`scenario`]: its sections of a scenario; `metrics`: what its runs measure
+//! - [`scenario`]: its sections of a scenario; `metrics`: the metrics of its runs
 //! - `control`: the controller that knows the whole network
 //! - [`elements`]: simulated routers that are forwarding elements; `simulation`: the controller writes to them
 //! - `routers`: the controller writes to real routers
@@ -23,10 +23,12 @@ mod wire;
 
 use weir_experiment::Extension;
 
-/// What FPF adds to the lab.
+/// FPF in the lab.
 pub const FPF: &Extension = &Extension {
-    paper: paper::paper,
+    papers: &[paper::paper],
     sections: scenario::SECTIONS,
-    check: scenario::check,
+    checks: &[scenario::check],
     metrics: metrics::METRICS,
+    simulated: &[simulation::simulate],
+    in_the_lab: &[routers::start],
 };

@@ -21,7 +21,7 @@ use weir_northbound::client::{self, ClientError};
 use weir_paths::FeId;
 
 use weir_experiment::Error;
-use weir_experiment::layer::LabLayer;
+use weir_experiment::extension::LabLayer;
 use weir_experiment::namespaces::build::Site;
 use weir_experiment::namespaces::router::Router;
 use weir_experiment::scenario::Scenario;
@@ -40,7 +40,7 @@ const COUNTS: [(&str, &str); 3] = [
 
 /// The controller of a run, and the sections that it has written to each router.
 #[derive(Debug)]
-pub(crate) struct Elements {
+struct Elements {
     controller: Controller,
     /// The names of the encapsulations.
     names: Vec<String>,
@@ -53,9 +53,21 @@ pub(crate) struct Elements {
     changed: Changed,
 }
 
+/// The controller of a scenario with FPF; `socket` gives the path of a router's service.
+pub(crate) fn start(
+    scenario: &Scenario,
+    topology: &Topology,
+    socket: &dyn Fn(&str) -> PathBuf,
+) -> Result<Option<Box<dyn LabLayer>>, Error> {
+    if scenario.layer::<Forwarding>().is_none() {
+        return Ok(None);
+    }
+    Ok(Some(Box::new(Elements::new(scenario, topology, socket)?)))
+}
+
 impl Elements {
     /// The controller of a scenario; `socket` gives the path of a router's service.
-    pub(crate) fn new(
+    fn new(
         scenario: &Scenario,
         topology: &Topology,
         socket: &dyn Fn(&str) -> PathBuf,

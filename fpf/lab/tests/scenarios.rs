@@ -12,7 +12,7 @@ use weir_experiment::{RunOptions, run};
 
 /// The metrics of each variant of a scenario.
 fn variants(file: &str) -> BTreeMap<String, BTreeMap<String, f64>> {
-    weir_experiment::extend(&[weir_fpf_lab::FPF]);
+    weir_experiment::extend(weir_fpf_lab::FPF);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/fpf");
     let options = RunOptions {
         scenario: root.join(file),
@@ -209,7 +209,7 @@ fn a_cache_at_the_edge_saves_the_link_what_came_before() {
 
 #[test]
 fn only_the_router_of_a_receiver_knows_its_group() {
-    weir_experiment::extend(&[weir_fpf_lab::FPF]);
+    weir_experiment::extend(weir_fpf_lab::FPF);
     let plan = load_built_in("fpf/multicast", Choices::default()).unwrap();
     let scenario = &plan.points[0].scenario; // leaf1 and leaf2
     let topology = Topology::new(scenario).unwrap();

@@ -1,32 +1,37 @@
-//! What other crates add: a paper with its results and measurements, and the network layer that it describes.
+//! The parts that another crate adds: papers with their results and measurements, and the network layers that they
+//! describe.
 
-use std::sync::OnceLock;
-
-use crate::layer::{Check, Sections};
-use crate::metrics::Metric;
+use crate::metrics::{self, Metric};
+pub use crate::namespaces::layer::{LabLayer, Start};
 use crate::reproduce::recipe::Paper;
+use crate::scenario::check::Check;
+use crate::scenario::layer::Sections;
+pub use crate::simulation::layer::{Simulate, SimulatedLayer};
+use crate::{namespaces, reproduce, scenario, simulation};
 
-/// What a crate adds.
+/// The parts of another crate.
 #[derive(Debug)]
 pub struct Extension {
-    /// Its paper.
-    pub paper: fn() -> Paper,
-    /// The sections of its network layer in a scenario.
+    /// Papers.
+    pub papers: &'static [fn() -> Paper],
+    /// Sections of scenarios.
     pub sections: &'static [Sections],
-    /// The reader of these sections.
-    pub check: Check,
-    /// The metrics of its network layer.
+    /// The readers of these sections.
+    pub checks: &'static [Check],
+    /// Metrics of runs.
     pub metrics: &'static [Metric],
+    /// Layers of simulations.
+    pub simulated: &'static [Simulate],
+    /// Layers of the lab's routers.
+    pub in_the_lab: &'static [Start],
 }
 
-static EXTENSIONS: OnceLock<&[&Extension]> = OnceLock::new();
-
-/// Adds extensions. A program calls this once, before everything else.
-pub fn extend(by: &'static [&'static Extension]) {
-    EXTENSIONS.get_or_init(|| by);
-}
-
-/// All extensions.
-pub(crate) fn extensions() -> impl Iterator<Item = &'static Extension> {
-    EXTENSIONS.get().into_iter().copied().flatten().copied()
+/// Adds an extension. A program calls this once, before everything else.
+pub fn extend(by: &Extension) {
+    reproduce::PAPERS.add(by.papers);
+    scenario::layer::SECTIONS.add(by.sections);
+    scenario::check::CHECKS.add(by.checks);
+    metrics::METRICS.add(by.metrics);
+    simulation::layer::LAYERS.add(by.simulated);
+    namespaces::layer::LAYERS.add(by.in_the_lab);
 }

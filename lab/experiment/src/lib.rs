@@ -14,7 +14,7 @@
 //! - [`reported`], [`measure`](mod@measure), [`statistics`], [`results`]: from counts to numbers
 //! - [`metrics`]: the meaning of each number
 //! - [`load`]: the points of load tests of transports; [`transports`]: the interface of the crate that runs them
-//! - [`extension`]: what other crates add: papers, and network [`layer`]s
+//! - [`extension`]: papers and network layers of another crate
 //! - `attack`: the effect of an attack on honest traffic
 //! - [`agreement`]: compares both habitats
 //! - [`mod@compare`]: compares disciplines under the same loads
@@ -60,6 +60,7 @@
 //! Load tests of the transports (`forces/lab`, `LOADS` of a paper) run a CE and FEs as
 //! processes. Other measurements (`lab/experiment/src/reproduce/bench.rs`) are functions of the crate that adds a paper.
 
+mod added;
 pub mod agreement;
 mod attack;
 pub mod compare;
@@ -70,7 +71,6 @@ pub mod extension;
 mod finished;
 pub mod folder;
 pub mod habitat;
-pub mod layer;
 mod lines;
 pub mod load;
 pub mod measure;

@@ -3,7 +3,7 @@
 //! A test runs a scenario with three variants in simulation. It fails if a metric of the run is not described here, or
 //! is described twice.
 
-use crate::extension::extensions;
+use crate::added::Added;
 
 /// The definition of a metric, or of several metrics that differ only in a name or a statistic.
 #[derive(Clone, Copy, Debug)]
@@ -29,9 +29,11 @@ pub const fn metric(name: &'static str, on: &'static str, about: &'static str) -
 
 /// All metrics, grouped by subject.
 pub fn metrics() -> impl Iterator<Item = &'static Metric> {
-    let added = extensions().flat_map(|extension| extension.metrics);
-    TRAFFIC.iter().chain(added).chain(OTHERS)
+    TRAFFIC.iter().chain(METRICS.all()).chain(OTHERS)
 }
+
+/// The metrics of other crates.
+pub(crate) static METRICS: Added<Metric> = Added::new();
 
 /// The metrics of traffic, links and attacks.
 const TRAFFIC: &[Metric] = &[
@@ -425,7 +427,7 @@ const TRAFFIC: &[Metric] = &[
     ),
 ];
 
-/// The metrics that come after those of network layers.
+/// The metrics after the metrics of network layers.
 const OTHERS: &[Metric] = &[
     metric(
         "copies_ratio.TRAFFIC.HOST",

@@ -93,7 +93,7 @@ mod tests {
 
     /// The paper, as a program adds it.
     fn added() -> &'static weir_experiment::reproduce::recipe::Paper {
-        weir_experiment::extend(&[crate::FPF]);
+        weir_experiment::extend(crate::FPF);
         papers().iter().find(|paper| paper.name == "fpf").unwrap()
     }
 

@@ -7,7 +7,7 @@ use weir_paths::Disjoint;
 use std::sync::Arc;
 
 use weir_config::ConfigError;
-use weir_experiment::layer::Layer;
+use weir_experiment::scenario::layer::Layer;
 use weir_experiment::scenario::reader::Section;
 use weir_experiment::scenario::{Key, Mode, Scenario, TrafficKind};
 
@@ -447,7 +447,7 @@ cut = "b-a"
 "#;
 
     fn checked(text: &str) -> Result<Forwarding, String> {
-        weir_experiment::extend(&[crate::FPF]);
+        weir_experiment::extend(crate::FPF);
         let plan = plan(text, &[], &[]).map_err(|error| error.to_string())?;
         Ok(Forwarding::of(&plan.0).clone())
     }

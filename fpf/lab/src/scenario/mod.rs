@@ -26,20 +26,13 @@
 mod check;
 mod keys;
 
-use std::path::PathBuf;
+pub(crate) use self::check::check;
 
 use weir_base::Span;
-use weir_experiment::Error;
-use weir_experiment::layer::{LabLayer, Layer, Sections, SimulatedLayer};
 use weir_experiment::scenario::Scenario;
-use weir_experiment::topology::Topology;
+use weir_experiment::scenario::layer::{Layer, Sections};
 use weir_fpf_path::edge::profile::Shape;
 use weir_paths::Disjoint;
-use weir_sim::{PortId, Simulation};
-
-pub(crate) use self::check::check;
-use crate::routers::Elements;
-use crate::simulation::Simulated;
 
 /// The sections of FPF in a scenario.
 pub(crate) const SECTIONS: &[Sections] = &[
@@ -153,34 +146,13 @@ impl Layer for Forwarding {
         });
         links.collect()
     }
-
-    fn simulate(
-        &self,
-        scenario: &Scenario,
-        topology: &Topology,
-        ports: &[Vec<PortId>],
-        simulation: &mut Simulation,
-    ) -> Result<Box<dyn SimulatedLayer>, Error> {
-        Ok(Box::new(Simulated::add(
-            scenario, topology, ports, simulation,
-        )?))
-    }
-
-    fn in_the_lab(
-        &self,
-        scenario: &Scenario,
-        topology: &Topology,
-        socket: &dyn Fn(&str) -> PathBuf,
-    ) -> Result<Box<dyn LabLayer>, Error> {
-        Ok(Box::new(Elements::new(scenario, topology, socket)?))
-    }
 }
 
 impl Forwarding {
     /// The FPF of a scenario that uses it.
     pub fn of(scenario: &Scenario) -> &Self {
         let forwarding = scenario.layer();
-        forwarding.unwrap_or_else(|| unreachable!("only scenarios with FPF are asked"))
+        forwarding.unwrap_or_else(|| unreachable!("the scenario has FPF"))
     }
 
     /// The index of the domain of a router.

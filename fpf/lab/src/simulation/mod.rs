@@ -20,36 +20,38 @@ use weir_paths::{FeId, Rule};
 use weir_sim::{Actor, Fabric, NodeId, PortId, Simulation};
 
 use weir_experiment::Error;
-use weir_experiment::layer::SimulatedLayer;
+use weir_experiment::extension::SimulatedLayer;
 use weir_experiment::results::Metrics;
 use weir_experiment::scenario::Scenario;
 use weir_experiment::topology::Topology;
 
 use crate::control::{Changed, Controller, Write};
 use crate::elements::FabricExt;
+use crate::scenario::Forwarding;
 
 /// FPF in a simulation.
-pub(crate) struct Simulated {
+struct Simulated {
     /// Counts of the changes by events.
     changed: Arc<Mutex<Changed>>,
 }
 
-impl Simulated {
-    /// Turns routers into forwarding elements, and adds the events.
-    pub(crate) fn add(
-        scenario: &Scenario,
-        topology: &Topology,
-        ports: &[Vec<PortId>],
-        simulation: &mut Simulation,
-    ) -> Result<Self, Error> {
-        let fabric = simulation.fabric_mut();
-        let controller = ControllerActor::new(scenario, topology, ports, fabric)?;
-        let changed = Arc::clone(&controller.changed);
-        if let Some(first) = controller.next_event() {
-            simulation.actor(Box::new(controller), first);
-        }
-        Ok(Self { changed })
+/// Turns the routers of a scenario with FPF into forwarding elements, and adds the events.
+pub(crate) fn simulate(
+    scenario: &Scenario,
+    topology: &Topology,
+    ports: &[Vec<PortId>],
+    simulation: &mut Simulation,
+) -> Result<Option<Box<dyn SimulatedLayer>>, Error> {
+    if scenario.layer::<Forwarding>().is_none() {
+        return Ok(None);
     }
+    let fabric = simulation.fabric_mut();
+    let controller = ControllerActor::new(scenario, topology, ports, fabric)?;
+    let changed = Arc::clone(&controller.changed);
+    if let Some(first) = controller.next_event() {
+        simulation.actor(Box::new(controller), first);
+    }
+    Ok(Some(Box::new(Simulated { changed })))
 }
 
 impl SimulatedLayer for Simulated {

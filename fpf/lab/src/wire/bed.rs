@@ -45,7 +45,7 @@ pub(super) const MACS: [[u8; 6]; 3] = [
 pub(super) struct Counters {
     /// Number of frames that the router has sent to the sink.
     pub(super) sent: u64,
-    /// Number of those that the interface has dropped.
+    /// Number of these frames that the interface has dropped.
     pub(super) dropped: u64,
     /// Processor time of the router, in seconds.
     pub(super) cpu_s: f64,

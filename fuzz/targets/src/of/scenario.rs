@@ -10,6 +10,7 @@ pub(crate) fn target(bytes: &[u8]) {
     let Some(text) = text(bytes) else {
         return;
     };
+    weir_experiment::extend(weir_fpf_lab::FPF);
     match plan(text, &[], &[]) {
         Ok((_, points)) => {
             for point in points {

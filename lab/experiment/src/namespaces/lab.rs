@@ -24,6 +24,7 @@ use super::control_element::{self, ControlElement};
 use super::controllers::Controllers;
 use super::courses::Courses;
 use super::endpoints::Endpoints;
+use super::layer::{self, LabLayer};
 use super::limits;
 use super::process::Tool;
 use super::router::{Router, configuration, socket};
@@ -37,7 +38,6 @@ use crate::error::Error;
 use crate::finished::Finished;
 use crate::folder::Folder;
 use crate::habitat::Habitat;
-use crate::layer::LabLayer;
 use crate::lines;
 use crate::measure::{distributions, measure};
 use crate::options::RunOptions;
@@ -159,16 +159,10 @@ impl Lab<'_> {
         let site = Site::build(scenario, &topology, &routes, &endpoints)?;
         let folder = self.folder.path();
         let socket = |name: &str| socket(folder, name);
-        let layer = scenario.layer.as_ref();
-        let layer = layer.map(|layer| layer.in_the_lab(scenario, &topology, &socket));
-        let mut layer = layer.transpose()?;
+        let mut layers = layer::of(scenario, &topology, &socket)?;
         let element = ControlElement::build(scenario, &topology, &site)?;
-        let (mut routers, bridges) = self.start_weir(
-            scenario,
-            &topology,
-            &site,
-            (element.as_ref(), layer.as_deref()),
-        )?;
+        let (mut routers, bridges) =
+            self.start_weir(scenario, &topology, &site, (element.as_ref(), &layers))?;
         let invocations = invocations(scenario, &topology, &routes, seed);
         let start = clock::now() + start_margin(invocations.len());
         let mut tools = self.start_tools(&site, invocations, start)?;
@@ -191,7 +185,7 @@ impl Lab<'_> {
         let sampler = Sampler::start(scenario, &topology, &socket, window)?;
         let long = site.long.iter().map(|(long, _)| long);
         let courses = Courses::start(&topology, long, &socket, window)?;
-        let mut events = (layer.as_deref_mut(), &site);
+        let mut events = (&mut layers[..], &site);
         self.watch(
             window,
             &mut tools,
@@ -210,7 +204,7 @@ impl Lab<'_> {
         let (reported, arrived) = collect(scenario, tools)?;
         let (mut metrics, mut series) = measure(scenario, &reported);
         lines::add_curves(scenario, &mut series);
-        if let Some(layer) = &layer {
+        for layer in &layers {
             layer.add_metrics(&routers[..bridges.start], &mut metrics);
         }
         arrivals::add_metrics(scenario, &topology, (&reported, &arrived), &mut metrics);
@@ -250,13 +244,13 @@ impl Lab<'_> {
         scenario: &Scenario,
         topology: &Topology,
         site: &Site,
-        (element, layer): (Option<&ControlElement>, Option<&dyn LabLayer>),
+        (element, layers): (Option<&ControlElement>, &[Box<dyn LabLayer>]),
     ) -> Result<(Vec<Router>, Range<usize>), Error> {
         let control = element.map(|element| self.start_control(element, scenario, topology, site));
         let control = control.transpose()?;
         // A router resolves its gateways when it starts. If a wire is missing then, it retries only after a second.
         let wires = self.start_bridges(site)?;
-        let mut all = self.start_routers((scenario, topology), site, element, layer)?;
+        let mut all = self.start_routers((scenario, topology), site, element, layers)?;
         let routers = all.len();
         all.extend(wires);
         let bridges = routers..all.len();
@@ -276,7 +270,7 @@ impl Lab<'_> {
         (scenario, topology): (&Scenario, &Topology),
         site: &Site,
         element: Option<&ControlElement>,
-        layer: Option<&dyn LabLayer>,
+        layers: &[Box<dyn LabLayer>],
     ) -> Result<Vec<Router>, Error> {
         let nodes = topology.nodes.iter().enumerate();
         let routers = nodes.filter(|(_, node)| node.is_router);
@@ -285,10 +279,11 @@ impl Lab<'_> {
             let sections = element.and_then(|element| element.sections_of(index));
             let subcommand = if sections.is_some() { "fe" } else { "router" };
             let namespace = &site.namespaces[index];
-            let of_layer = layer.map(|all| all.configuration(&node.name));
+            let of_layers = layers.iter().map(|layer| layer.configuration(&node.name));
+            let of_layers = of_layers.collect::<String>();
             self.start_router(site, namespace, subcommand, &node.name, |socket| {
-                let more = [of_layer, sections].map(Option::unwrap_or_default);
-                configuration(topology, node, router.mode, socket) + &more.concat()
+                let more = of_layers + &sections.unwrap_or_default();
+                configuration(topology, node, router.mode, socket) + &more
             })
         }))
     }
@@ -368,7 +363,7 @@ impl Lab<'_> {
         window: RunWindow,
         tools: &mut [(Role, Tool)],
         routers: &mut [Router],
-        (layer, site): &mut (Option<&mut (dyn LabLayer + 'static)>, &Site),
+        (layers, site): &mut (&mut [Box<dyn LabLayer>], &Site),
         prefix: &str,
         progress: &mut Progress,
     ) -> Result<(), Error> {
@@ -389,7 +384,7 @@ impl Lab<'_> {
             let done = now.since(start).as_secs_f64();
             progress.update(&format!("{prefix}: {done:.0} of {whole:.0} s"));
             let mut next = (now + LOOK).min(end.before(ASK_BEFORE));
-            if let Some(layer) = layer {
+            for layer in layers.iter_mut() {
                 layer.handle_timeout(window.now(), site)?;
                 if let Some(event) = layer.poll_timeout() {
                     next = next.min(start + event.since(Instant::ZERO));

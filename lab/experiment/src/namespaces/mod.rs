@@ -17,6 +17,7 @@
 //! - `controllers`: controllers as threads of the run, `elements`: their routers
 //! - `courses`: links whose rate or delay changes during a run
 //! - `control_element`: controllers within `weir ce`, over routers that run as `weir fe`
+//! - [`layer`]: a network layer besides IP
 //! - `arrivals`: datagrams that were lost, and copies
 //! - `sampler`: the thread that samples the watched queues
 //! - [`soak`]: a router under all kinds of load at the same time, for minutes
@@ -32,6 +33,7 @@ mod courses;
 mod elements;
 pub mod endpoints;
 mod lab;
+pub mod layer;
 pub mod limits;
 pub mod process;
 pub mod router;

@@ -40,7 +40,7 @@ pub fn faults(paper: &'static Paper) -> Vec<String> {
     faults
 }
 
-/// What a table, a claim or a picture needs, and no point or several points of the result have.
+/// The points that a table, a claim or a picture needs, and that do not exist or are ambiguous.
 fn places(recipe: &'static Recipe) -> Option<String> {
     let (mut metrics, mut curves) = (BTreeSet::new(), BTreeSet::new());
     // Quantities may depend on others, so that their names are not all known at once.

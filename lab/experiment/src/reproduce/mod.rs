@@ -52,8 +52,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use weir_base::setting::{did_you_mean, nearest};
 
+use crate::added::Added;
 use crate::error::Error;
-use crate::extension::extensions;
 use crate::habitat::Habitat;
 use crate::options::RunOptions;
 use crate::scenario::Override;
@@ -68,19 +68,22 @@ pub use faults::faults;
 pub use recipe::Kind;
 pub use text::text;
 
-/// Every paper: ours, and those of extensions.
+/// The papers of other crates.
+pub(crate) static PAPERS: Added<fn() -> Paper> = Added::new();
+
+/// Every paper: ours, and the papers of other crates.
 pub fn papers() -> &'static [Paper] {
-    static PAPERS: LazyLock<Vec<Paper>> = LazyLock::new(|| {
+    static ALL: LazyLock<Vec<Paper>> = LazyLock::new(|| {
         let own = [
             lru_fq::paper(),
             afan_eccm::paper(),
             sd_bm::paper(),
             forces_flow_control::paper(),
         ];
-        let added = extensions().map(|extension| (extension.paper)());
+        let added = PAPERS.all().iter().map(|paper| paper());
         own.into_iter().chain(added).collect()
     });
-    &PAPERS
+    &ALL
 }
 
 /// Number of seeds of each point, in a full and in a quick run; number of runs of each point in the lab.

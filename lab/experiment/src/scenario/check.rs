@@ -1,6 +1,7 @@
 //! Checks a scenario: every name must resolve, every value must be within its range.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use weir_base::setting::{Scalar, did_you_mean, nearest};
 
@@ -8,14 +9,22 @@ use super::checked::{HostGroup, Scenario};
 use super::controller::Controller;
 use super::discipline::Discipline;
 use super::key::{Key, SAME};
+use super::layer::{Layer, SECTIONS};
 use super::link::{Direction, Link, Medium};
 use super::parameters::*;
 use super::reader::Section;
 use super::router::{Mode, Router};
 use super::source::Files;
 use super::traffic::Traffic;
-use crate::extension::extensions;
+use crate::added::Added;
 use weir_config::{ConfigError, Node, Value};
+
+/// Reads the sections of a network layer; the rest of the scenario has been checked. `None` if the scenario does not use
+/// the layer.
+pub type Check = fn(&Section<'_>, &Scenario) -> Result<Option<Arc<dyn Layer>>, ConfigError>;
+
+/// The readers of other crates.
+pub(crate) static CHECKS: Added<Check> = Added::new();
 
 /// The sections that [`Scenario::check`] reads itself.
 const SECTION_NAMES: &[&str] = &["router", "host", "link", "traffic", "controller"];
@@ -67,9 +76,9 @@ impl Scenario {
             ..scenario
         };
         let mut names = SECTION_NAMES.to_vec();
-        for extension in extensions() {
-            names.extend(extension.sections.iter().map(|(title, ..)| table_of(title)));
-            if let Some(layer) = (extension.check)(&top, &scenario)? {
+        names.extend(SECTIONS.all().iter().map(|(title, ..)| table_of(title)));
+        for check in CHECKS.all() {
+            if let Some(layer) = check(&top, &scenario)? {
                 scenario.layer = Some(layer);
             }
         }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use weir_base::Span;
 
 use super::controller::Controller;
+use super::layer::Layer;
 use super::link::Link;
 use super::router::Router;
 use super::traffic::Traffic;
-use crate::layer::Layer;
 
 /// A network, its traffic, and the length of its runs.
 #[derive(Clone, Debug, PartialEq)]

@@ -92,12 +92,13 @@
 //! schema` prints them as a JSON Schema for an editor. A habitat refuses a scenario that it cannot run before it
 //! starts anything; the result notes the features that it leaves out.
 
-mod check;
+pub mod check;
 pub mod checked;
 pub mod congestion;
 pub mod controller;
 mod discipline;
 mod key;
+pub mod layer;
 pub mod link;
 pub mod parameters;
 pub mod plan;

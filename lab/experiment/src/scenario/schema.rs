@@ -11,9 +11,9 @@ use weir_discipline::manuals;
 use weir_model::schema::{NUMBER, of_kind, quantity};
 
 use super::key::{Form, Key, SAME, WEIGHT_MAX};
+use super::layer::SECTIONS;
 use super::parameters::*;
 use super::reading::Reading;
-use crate::extension::extensions;
 
 /// The schema, for draft 2020-12.
 pub fn schema() -> Value {
@@ -25,7 +25,7 @@ pub fn schema() -> Value {
         ("traffic", named("traffic", traffic())),
         ("controller", named("controllers", controller())),
     ];
-    let added = extensions().flat_map(|extension| extension.sections);
+    let added = SECTIONS.all().iter();
     properties.extend(
         added.map(|(title, what, keys)| (table_of(title), named(what, json!(section(&[keys]))))),
     );

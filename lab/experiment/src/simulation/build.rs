@@ -14,11 +14,11 @@ use weir_sim::{FlowSpec, LineSpec, Measurement, Sender, Simulation};
 use weir_sim::{Network, NodeId, PortId};
 
 use super::control::{ControllerActor, SharedRecord};
+use super::layer::{LAYERS, SimulatedLayer};
 use super::shaper::{ShaperActor, SharedCourse};
 use crate::control::{self, ControlledQueue};
 use crate::error::Error;
 use crate::habitat::Habitat;
-use crate::layer::SimulatedLayer;
 use crate::scenario::{
     Congestion, Direction, Discipline, Medium, Scenario, Shaper, TcpOptions, Traffic, TrafficKind,
     flow_name,
@@ -77,8 +77,8 @@ pub(super) struct World {
     pub(super) records: Vec<SharedRecord>,
     /// The record of each shaper that finds its rate, by the name of the shaper's port.
     pub(super) shapers: Vec<(String, SharedCourse)>,
-    /// The network layer besides IP.
-    pub(super) layer: Option<Box<dyn SimulatedLayer>>,
+    /// The network layers besides IP.
+    pub(super) layers: Vec<Box<dyn SimulatedLayer>>,
 }
 
 impl World {
@@ -150,7 +150,7 @@ impl World {
             ports: all.into_iter().map(|(name, _)| name).collect(),
             records: Vec::new(),
             shapers: Vec::new(),
-            layer: None,
+            layers: Vec::new(),
         };
         let ids: Vec<_> = world.watched.iter().map(|(_, id)| *id).collect();
         world.simulation.watch(&ids);
@@ -158,10 +158,14 @@ impl World {
         if hogs.contains(&true) {
             world.simulation.examine(&ids, &hogs);
         }
-        // The paths of traffic depend on it.
-        if let Some(layer) = &scenario.layer {
-            let simulation = &mut world.simulation;
-            world.layer = Some(layer.simulate(scenario, &topology, &ports, simulation)?);
+        // The paths of traffic depend on them.
+        for simulate in LAYERS.all() {
+            world.layers.extend(simulate(
+                scenario,
+                &topology,
+                &ports,
+                &mut world.simulation,
+            )?);
         }
         for (number, traffic) in scenario.traffic.iter().enumerate() {
             world.add_traffic(scenario, &topology, traffic, number as u32, seed)?;

@@ -9,6 +9,7 @@
 //! - [`cake_autorate`]: a model of that program's algorithm, for comparison
 //! - [`control`]: the scenario's controllers as actors
 //! - [`hosts`]: fairness between hosts
+//! - [`layer`]: a network layer besides IP
 //! - [`observe`]: measurements that only the simulator can make: delays, places of loss, queues
 //! - [`passage`]: the admission of flows at the watched links: acceptance delay, outages
 //! - [`shaper`]: shapers that find their rate
@@ -20,6 +21,7 @@ mod build;
 mod cake_autorate;
 mod control;
 mod hosts;
+pub(crate) mod layer;
 mod observe;
 mod passage;
 mod shaper;
@@ -140,7 +142,7 @@ fn run_one(
     let (mut metrics, mut series) = measure(scenario, &reported);
     observe::add_metrics(scenario, &world, &mut metrics);
     hosts::add_metrics(scenario, &world, &mut metrics);
-    if let Some(layer) = &world.layer {
+    for layer in &world.layers {
         layer.add_metrics(scenario, &world.simulation, &mut metrics);
     }
     observe::add_curves(scenario, &world, &mut series);

@@ -30,7 +30,7 @@ pub trait Layer: Any + Debug + Send {
     /// Handles a timer that [`Fabric::schedule_release`] has set.
     fn release(&mut self, fabric: &mut Fabric, router: NodeId);
 
-    /// Forgets what it knows about a packet that a port has lost.
+    /// Forgets a packet that a port has lost.
     fn forget(&mut self, slot: Slot);
 
     /// From this router on, packets with this key take this path, and this endpoint receives them.
@@ -55,7 +55,7 @@ impl Fabric {
         layer.unwrap_or_else(|| unreachable!("a fabric has one layer besides IP"))
     }
 
-    /// Makes a router one of the layer.
+    /// Adds a router to the layer.
     pub fn add_to_layer(&mut self, router: NodeId) {
         self.nodes[router.0 as usize].has_layer = true;
     }

@@ -1,12 +1,12 @@
 //! The sections of a scenario file.
 
 use super::super::key::Key;
+use super::super::layer::SECTIONS;
 use super::*;
-use crate::extension::extensions;
 
 /// Every section with its keys. `[traffic.NAME]` also has the keys of its kind.
 pub fn sections() -> impl Iterator<Item = (&'static str, &'static [&'static Key])> {
-    let added = extensions().flat_map(|extension| extension.sections);
+    let added = SECTIONS.all().iter();
     let added = added.map(|(title, _, keys)| (*title, *keys));
     let own = [NETWORK, TRAFFICS].map(|sections| sections.iter().copied());
     let [network, traffics] = own;
