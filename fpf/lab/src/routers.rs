@@ -13,19 +13,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use weir_base::Instant;
-use weir_fpf_path::edge::paths::Spread;
-use weir_model::operation::CHANGES_MAX;
-use weir_model::{ApplyReport, Change, ChangeRequest, ComponentPath, DeleteRequest};
-use weir_network::{self as network, Encapsulation};
-use weir_northbound::client::{self, ClientError};
-use weir_paths::FeId;
-
 use weir_experiment::Error;
 use weir_experiment::extension::LabLayer;
 use weir_experiment::namespaces::build::Site;
 use weir_experiment::namespaces::router::Router;
 use weir_experiment::scenario::Scenario;
 use weir_experiment::topology::Topology;
+use weir_fpf_path::edge::paths::Spread;
+use weir_model::operation::CHANGES_MAX;
+use weir_model::{ApplyReport, Change, ChangeRequest, ComponentPath, DeleteRequest};
+use weir_network::{self as network, Encapsulation};
+use weir_northbound::client::{self, ClientError};
+use weir_paths::FeId;
 
 use crate::control::code::decoding_routers;
 use crate::control::{Changed, Controller, Write};

@@ -14,6 +14,8 @@
 
 use std::collections::BTreeSet;
 
+use weir_experiment::Error;
+use weir_experiment::scenario::Scenario;
 use weir_fpf_path::edge::paths::Paths as Vectors;
 use weir_fpf_path::header::Vector;
 use weir_fpf_path::process::Function;
@@ -24,8 +26,6 @@ use weir_paths::{Filter, Lid, Payload, Target};
 use super::survey::refused;
 use super::{Controller, Flow, Write, vector};
 use crate::scenario::Forwarding;
-use weir_experiment::Error;
-use weir_experiment::scenario::Scenario;
 
 /// Maximum number of chunks of a cache; its real limit is the memory in the scenario.
 const CHUNKS_MAX: usize = 1_000_000;

@@ -20,6 +20,9 @@ mod survey;
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_base::Span;
+use weir_experiment::Error;
+use weir_experiment::scenario::{Scenario, TrafficKind};
+use weir_experiment::topology::{PORT_FIRST, Topology};
 use weir_fpf_path::edge::paths::{Paths as Vectors, Spread as Sharing};
 use weir_fpf_path::edge::profile::Shape;
 use weir_fpf_path::header::Vector;
@@ -31,9 +34,6 @@ use weir_wire::Protocol;
 
 use self::survey::{Survey, refused};
 use crate::scenario::{Effect, Forwarding, Path, Selection};
-use weir_experiment::Error;
-use weir_experiment::scenario::{Scenario, TrafficKind};
-use weir_experiment::topology::{PORT_FIRST, Topology};
 
 /// Counts of changes by events.
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use weir_experiment::Error;
+use weir_experiment::scenario::Medium;
+use weir_experiment::scenario::Scenario;
+use weir_experiment::topology::{Topology, mac_address};
 use weir_paths::{
     Address, Domain, End, Fe, FeId, Link, LinkId, PathError, Payload, Topology as Network,
 };
 
 use crate::scenario::Forwarding;
-use weir_experiment::Error;
-use weir_experiment::scenario::Medium;
-use weir_experiment::scenario::Scenario;
-use weir_experiment::topology::{Topology, mac_address};
 
 /// The VLAN ID of links with medium `vlan`.
 const VLAN: u16 = 7;

@@ -33,11 +33,10 @@ use weir_fpf_path::process::{Processor, ProcessorId};
 use weir_fpf_path::table::Input;
 use weir_fpf_path::{Inner, InterfaceId, Table};
 use weir_packet::{FlowKey, Queue, Reason, Shared, Slot};
-use weir_wire::EtherType;
-
 use weir_sim::flight::Flight;
 use weir_sim::layer::{Frame, Hop, Layer};
 use weir_sim::{EndpointId, Fabric, NetworkError, NodeId, PortId};
+use weir_wire::EtherType;
 
 use self::process::Processors;
 

@@ -22,13 +22,12 @@ use weir_fpf_path::header::Repr;
 use weir_fpf_path::process::chunk::Message;
 use weir_fpf_path::process::{Processor, ProcessorId, Taken};
 use weir_packet::{Ecn, FlowKey, Reason, Shared, Slot};
-use weir_wire::Protocol;
-use weir_wire::chunk::NAME_LEN;
-use weir_wire::ethernet::HEADER_LEN;
-
 use weir_sim::flight::{Chunk, Content, Flight};
 use weir_sim::layer::Frame;
 use weir_sim::{Fabric, NodeId, PortId};
+use weir_wire::Protocol;
+use weir_wire::chunk::NAME_LEN;
+use weir_wire::ethernet::HEADER_LEN;
 
 use super::Elements;
 

@@ -1,15 +1,15 @@
 //! Measurements of the forwarding engine in memory.
 
+use weir_benches::classifier;
+use weir_experiment::Error;
+use weir_experiment::reproduce::bench::Point;
+use weir_experiment::results::Metrics;
+
+use super::{Measures, place};
 use crate::memory::conformance;
 use crate::memory::encapsulation;
 use crate::memory::implicit;
 use crate::memory::throughput::{self, Classifier, Engine, FRAME_BYTES, GAP_BYTES, Kind};
-use weir_benches::classifier;
-
-use super::{Measures, place};
-use weir_experiment::Error;
-use weir_experiment::reproduce::bench::Point;
-use weir_experiment::results::Metrics;
 
 /// Numbers of flows of an edge (Figure 6).
 const FLOWS: [u32; 5] = [1000, 2000, 4000, 8000, 16_000];

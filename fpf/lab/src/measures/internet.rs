@@ -4,11 +4,12 @@ use std::num::NonZero;
 use std::path::Path;
 use std::sync::Mutex;
 
-use crate::scale::{self, generate, graph::Graph};
 use weir_experiment::Error;
 use weir_experiment::RunOptions;
 use weir_experiment::progress::Progress;
 use weir_experiment::results::Metrics;
+
+use crate::scale::{self, generate, graph::Graph};
 
 /// The graphs of a study.
 pub(super) enum Graphs {

@@ -4,15 +4,15 @@
 //!   edges s0 .. s9 --- core --- edges t0 .. t9            a domain each
 //! ```
 
+use weir_experiment::Error;
+use weir_experiment::reproduce::bench::Point;
+use weir_experiment::results::Metrics;
 use weir_paths::{
     Address, Domain, End, Fe, FeId, Filter, Link, PathError, Paths, Payload, Request, Spread,
     Target, Topology,
 };
 
 use super::place;
-use weir_experiment::Error;
-use weir_experiment::reproduce::bench::Point;
-use weir_experiment::results::Metrics;
 
 /// Numbers of paths from end to end.
 const PATHS: [u32; 3] = [10, 1000, 100_000];

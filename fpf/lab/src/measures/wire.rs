@@ -1,13 +1,13 @@
 //! Throughput of a router between two interfaces, in network namespaces.
 
 use weir_base::Span;
-
-use super::{Measures, place};
-use crate::wire::{Found, Kind, LOOPS_MAX, Throughput};
 use weir_experiment::Error;
 use weir_experiment::RunOptions;
 use weir_experiment::reproduce::bench::Point;
 use weir_experiment::results::Metrics;
+
+use super::{Measures, place};
+use crate::wire::{Found, Kind, LOOPS_MAX, Throughput};
 
 /// Lengths of frames, check sequence included.
 const CORE_BYTES: [u64; 9] = [78, 96, 128, 196, 256, 384, 512, 1024, 1518];

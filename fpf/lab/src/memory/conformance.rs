@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rand::{Rng, RngExt};
 use weir_base::{Instant, Stream, Streams};
+use weir_benches::forwarding;
 use weir_discipline::Spec;
 use weir_fpf_path::forward::{Decision, decide, parse};
 use weir_fpf_path::header::{ETHERTYPE_DEFAULT, FIXED_LEN, Vector};
@@ -17,7 +18,6 @@ use weir_path::plane::step::Arrival;
 use weir_wire::EtherType;
 
 use super::throughput::SetupError;
-use weir_benches::forwarding;
 
 /// The LIDs of Figure 1: domain C uses [`LID_B`] to reach B, domain B uses [`LID_A`] to reach A.
 const LID_B: u8 = 0xb0;

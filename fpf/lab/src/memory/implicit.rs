@@ -6,7 +6,9 @@
 //! it.
 
 use std::net::Ipv4Addr;
+
 use weir_base::Span;
+use weir_benches::forwarding;
 use weir_classifier::{Classifier, Kind, Segment, Settings, Verdict};
 use weir_fpf_path::Fpf;
 use weir_fpf_path::edge::copies::Copies;
@@ -15,7 +17,6 @@ use weir_live::clock;
 use weir_path::ip::tables::{BURST, Tables};
 
 use super::throughput::{SetupError, edge_of_a_class};
-use weir_benches::forwarding;
 
 /// Decisions that take effect between two bursts.
 const DECISIONS_MAX: usize = 64;

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use ipnet::{IpNet, Ipv6Net};
 use rand::{Rng, RngExt};
 use weir_base::{Span, Stream, Streams};
+use weir_benches::forwarding;
 use weir_discipline::Spec;
 use weir_discipline::spec::SpecError;
 use weir_fpf_path::edge::copies::Copies;
@@ -31,8 +32,6 @@ use weir_packet::{FlowKey, Queue};
 use weir_path::ip::tables::{BURST, Tables};
 use weir_path::plane::Plane;
 use weir_wire::{Protocol, WireError};
-
-use weir_benches::forwarding;
 
 /// Frame sizes of the paper, with their check sequence of 4 bytes. An edge cannot give a header to the longest frame,
 /// because the link behind the edge carries no longer frames.

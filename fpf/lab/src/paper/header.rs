@@ -1,14 +1,15 @@
 //! The FPF header.
 
-use super::at;
-use super::internet::graph;
-use crate::scale::header::Header;
 use weir_experiment::reproduce::figure::swept;
 use weir_experiment::reproduce::findings::{Findings, check, show};
 use weir_experiment::reproduce::measured::Measured;
 use weir_experiment::reproduce::query::{Series, series};
 use weir_experiment::reproduce::recipe::{Recipe, claim, names};
 use weir_experiment::reproduce::samples::Samples;
+
+use super::at;
+use super::internet::graph;
+use crate::scale::header::Header;
 
 /// Number of domains of the longest path.
 const LONGEST: u32 = 20;

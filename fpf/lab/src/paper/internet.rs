@@ -1,11 +1,12 @@
 //! Figure 8 and Table II: paths between domains, degrees, and the size of LIDs.
 
-use crate::scale::header::{lid_bytes, lids};
 use weir_experiment::reproduce::figure::swept;
 use weir_experiment::reproduce::findings::{check, show};
 use weir_experiment::reproduce::measured::Measured;
 use weir_experiment::reproduce::query::Point;
 use weir_experiment::reproduce::recipe::{Recipe, TOLERANCE, claim, line};
+
+use crate::scale::header::{lid_bytes, lids};
 
 /// The domains of the paper.
 const DOMAINS: f64 = 36_878.0;

@@ -12,7 +12,6 @@ mod paths;
 mod speed;
 mod text;
 
-use crate::measures::Measures;
 use header::header;
 use internet::{fig8, table2};
 use paths::fig1;
@@ -21,6 +20,8 @@ use text::text;
 use weir_experiment::reproduce::measured::Measured;
 use weir_experiment::reproduce::query::Point;
 use weir_experiment::reproduce::recipe::{Paper, results};
+
+use crate::measures::Measures;
 
 pub(crate) fn paper() -> Paper {
     Paper {

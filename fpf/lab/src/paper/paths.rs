@@ -1,12 +1,13 @@
 //! Figure 1: paths by a vector of LIDs.
 
-use super::at;
 use weir_experiment::Habitat;
 use weir_experiment::reproduce::findings::check;
 use weir_experiment::reproduce::measured::Measured;
 use weir_experiment::reproduce::query::pairs;
 use weir_experiment::reproduce::recipe::{Recipe, claim};
 use weir_experiment::reproduce::samples::Samples;
+
+use super::at;
 
 /// Packets that were sent over a link.
 fn sent(m: &Measured, variant: &str, link: &str) -> Samples {

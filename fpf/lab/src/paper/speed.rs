@@ -1,14 +1,15 @@
 //! Figures 4, 6 and 7: throughput in memory and through interfaces.
 
-use super::{
-    FPS, FRAME_BYTES, IN_MEMORY, INTERFACES, OF_LINK, OF_LINK_OFFERED, ROUTES, at, core, edge,
-};
 use weir_experiment::reproduce::figure::swept;
 use weir_experiment::reproduce::findings::{Findings, check, show};
 use weir_experiment::reproduce::measured::Measured;
 use weir_experiment::reproduce::query::{Point, Series, extremes, pairs, series};
 use weir_experiment::reproduce::recipe::{Recipe, claim};
 use weir_experiment::reproduce::samples::Samples;
+
+use super::{
+    FPS, FRAME_BYTES, IN_MEMORY, INTERFACES, OF_LINK, OF_LINK_OFFERED, ROUTES, at, core, edge,
+};
 
 /// Maximum half of a 95 % interval, as a share of the mean.
 const SPREAD_MAX: f64 = 0.02;

@@ -1,9 +1,10 @@
 //! Claims of the text.
 
-use super::{FPS, FRAME_BYTES, IN_MEMORY, OF_LINK, OF_LINK_OFFERED, ROUTES, at, core};
 use weir_experiment::reproduce::findings::{check, show};
 use weir_experiment::reproduce::query::{pairs, series};
 use weir_experiment::reproduce::recipe::{Recipe, claim};
+
+use super::{FPS, FRAME_BYTES, IN_MEMORY, OF_LINK, OF_LINK_OFFERED, ROUTES, at, core};
 
 pub(super) fn text(r: &mut Recipe) {
     r.title = "Claims of the text";

@@ -1,15 +1,14 @@
 //! Checks the sections of flexible packet forwarding (FPF), and of events.
 
-use weir_base::setting::{did_you_mean, nearest};
-use weir_fpf_path::edge::profile::Shape;
-use weir_paths::Disjoint;
-
 use std::sync::Arc;
 
+use weir_base::setting::{did_you_mean, nearest};
 use weir_config::ConfigError;
 use weir_experiment::scenario::layer::Layer;
 use weir_experiment::scenario::reader::Section;
 use weir_experiment::scenario::{Key, Mode, Scenario, TrafficKind};
+use weir_fpf_path::edge::profile::Shape;
+use weir_paths::Disjoint;
 
 use super::keys::*;
 use super::{Domain, Effect, Encapsulation, Event, Forwarding, Path, Selection};

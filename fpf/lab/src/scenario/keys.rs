@@ -2,10 +2,9 @@
 
 use weir_base::setting::Kind;
 use weir_base::{Bytes, Rate, Span};
-use weir_fpf_path::edge::profile::WAITING_MAX;
-
 use weir_experiment::scenario::parameters::{DAY, count, span};
 use weir_experiment::scenario::{Form, Key};
+use weir_fpf_path::edge::profile::WAITING_MAX;
 
 /// `[domain.NAME]`
 pub(super) const DOMAIN: &[&Key] = &[&ROUTERS, &LID_BYTES];

@@ -26,13 +26,13 @@
 mod check;
 mod keys;
 
-pub(crate) use self::check::check;
-
 use weir_base::Span;
 use weir_experiment::scenario::Scenario;
 use weir_experiment::scenario::layer::{Layer, Sections};
 use weir_fpf_path::edge::profile::Shape;
 use weir_paths::Disjoint;
+
+pub(crate) use self::check::check;
 
 /// The sections of FPF in a scenario.
 pub(crate) const SECTIONS: &[Sections] = &[

@@ -2,13 +2,12 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use weir_experiment::results::Metrics;
+use weir_experiment::scenario::{Scenario, TrafficKind};
 use weir_fpf_path::edge::shaper::QueueCounters;
 use weir_fpf_path::process::ProcessorId;
 use weir_fpf_path::process::xor::REPAIRED;
 use weir_sim::{NodeId, Simulation};
-
-use weir_experiment::results::Metrics;
-use weir_experiment::scenario::{Scenario, TrafficKind};
 
 use crate::control::Changed;
 use crate::control::code::{decoding_routers, processors};

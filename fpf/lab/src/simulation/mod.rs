@@ -9,6 +9,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_base::Instant;
+use weir_experiment::Error;
+use weir_experiment::extension::SimulatedLayer;
+use weir_experiment::results::Metrics;
+use weir_experiment::scenario::Scenario;
+use weir_experiment::topology::Topology;
 use weir_fpf_path::edge::filter::RawFilter;
 use weir_fpf_path::edge::profile::Profile;
 use weir_fpf_path::edge::rule::Rule as EdgeRule;
@@ -18,12 +23,6 @@ use weir_fpf_path::{Builder, Domain, Hop, Inner, Interface, Rule as TableRule, T
 use weir_packet::Queue;
 use weir_paths::{FeId, Rule};
 use weir_sim::{Actor, Fabric, NodeId, PortId, Simulation};
-
-use weir_experiment::Error;
-use weir_experiment::extension::SimulatedLayer;
-use weir_experiment::results::Metrics;
-use weir_experiment::scenario::Scenario;
-use weir_experiment::topology::Topology;
 
 use crate::control::{Changed, Controller, Write};
 use crate::elements::FabricExt;

@@ -24,14 +24,14 @@ use std::path::Path;
 use std::process::Command;
 
 use weir_config::quoted;
-use weir_live::namespace::{Namespace, Spawner};
-
-use super::frames::{LIDS, V4, V6, source};
-use super::{Kind, LOOPS_MAX};
 use weir_experiment::Error;
 use weir_experiment::namespaces::process::run_to_end;
 use weir_experiment::namespaces::router::{NO_SUPERVISOR, Router};
 use weir_experiment::programs::Programs;
+use weir_live::namespace::{Namespace, Spawner};
+
+use super::frames::{LIDS, V4, V6, source};
+use super::{Kind, LOOPS_MAX};
 
 /// MAC addresses: of the source, of the router's port, and an unassigned one.
 pub(super) const MACS: [[u8; 6]; 3] = [

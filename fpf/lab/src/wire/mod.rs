@@ -28,16 +28,16 @@ use std::thread;
 use std::time::Duration;
 
 use weir_base::Span;
+use weir_experiment::Error;
+use weir_experiment::RunOptions;
+use weir_experiment::folder::Folder;
+use weir_experiment::programs::Programs;
 use weir_live::clock;
 use weir_live::device::Device;
 use weir_live::device::af_packet::{AfPacket, Options};
 use weir_live::namespace;
 
 use self::bed::{Bed, Counters, MACS};
-use weir_experiment::Error;
-use weir_experiment::RunOptions;
-use weir_experiment::folder::Folder;
-use weir_experiment::programs::Programs;
 
 /// Rate of the link in bit/s, the maximum that is offered.
 const LINK_BPS: f64 = 1e9;

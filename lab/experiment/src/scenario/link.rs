@@ -32,7 +32,7 @@ pub struct Link {
     pub directions: [Direction; 2],
     /// From a packet's IP length to its bytes on the wire.
     pub framing: Framing,
-    /// How FPF packets cross the link.
+    /// How packets of a layer besides IP cross the link.
     pub medium: Medium,
     /// The queue at the first end.
     pub discipline: Option<Discipline>,
@@ -40,7 +40,7 @@ pub struct Link {
     pub reverse_discipline: Option<Discipline>,
 }
 
-/// How FPF packets cross a link.
+/// How packets of a layer besides IP cross a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Medium {
     /// In plain frames.

@@ -1,8 +1,7 @@
 //! A network layer besides IP, on some of the routers.
 //!
 //! ```text
-//!   frame ──▶ router of the layer, and the frame has no next hop by IP, or a mark precedes it ──▶ Layer::handle
-//!   Layer ──▶ a port (Fabric::offer) │ lost (Fabric::discard) │ Fabric::consume
+//!   frame at a mark, or with Hop::LAYER ──▶ Layer::handle ──▶ Fabric::offer, discard or consume
 //! ```
 //!
 //! Where a packet of IP reaches a router of the layer, a mark precedes the next port of its path. Networks without such
@@ -24,7 +23,8 @@ use crate::route::Route;
 
 /// The state of a network layer on all routers that have it.
 pub trait Layer: Any + Debug + Send {
-    /// Handles a frame at a router of the layer. `over` is the port that sent it there.
+    /// Handles a frame at a router of the layer. `over` is the port that sent it there. Meanwhile the fabric does not call
+    /// [`Self::forget`]: a frame is lost if [`Fabric::offer`] refuses it, or [`Fabric::discard`] takes it.
     fn handle(&mut self, fabric: &mut Fabric, over: PortId, frame: Frame);
 
     /// Handles a timer that [`Fabric::schedule_release`] has set.

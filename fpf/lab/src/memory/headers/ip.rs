@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use weir_base::Tally;
+use weir_benches::forwarding;
 use weir_packet::{DropCounters, Packet, Pool, Reason};
 use weir_path::egress::{self, Exit};
 use weir_path::headers::Headers;
@@ -15,7 +16,6 @@ use weir_path::ip::tables::{BURST, Tables};
 use weir_path::link;
 
 use crate::memory::headers::Engine;
-use weir_benches::forwarding;
 
 pub(super) struct Ip {
     pub(super) tables: Tables,

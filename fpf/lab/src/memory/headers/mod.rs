@@ -29,6 +29,7 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 use serde::Serialize;
 use weir_base::{Instant, Streams};
+use weir_benches::lookup;
 use weir_fpf_path::table::TableError;
 use weir_packet::{DropCounters, Packet, Pool, Slot};
 use weir_path::ip::tables::BURST;
@@ -38,7 +39,6 @@ use weir_wire::{EtherType, ethernet};
 use crate::memory::headers::fpf::{Fpf, fpf_frame};
 use crate::memory::headers::ip::Ip;
 use crate::memory::headers::mpls::{Mpls, mpls_frame};
-use weir_benches::lookup;
 
 /// Number of headers of each working set.
 pub const HEADERS: [usize; 2] = [16_384, 65_536];
