@@ -60,7 +60,7 @@
 //!   numbers of decisions and copies for one frame are bounded.
 //! - **Implicit rules are state, not configuration.** The plane copies the first packets of flows into memory of fixed
 //!   size; a separate thread classifies the flows and returns decisions, a few per iteration
-//!   (`router/live/src/router/classification.rs`). A rule of a flow names its class, so a change of a class costs the
+//!   (`fpf/lfb/src/classification.rs`). A rule of a flow names its class, so a change of a class costs the
 //!   same for any number of flows: each flow follows with its next packet ([`edge::classes`]). `edge/seen` records
 //!   the flows that need no more copies, and costs one cache line per packet.
 
