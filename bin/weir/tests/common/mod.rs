@@ -27,8 +27,8 @@ use weir_northbound::client;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// Arguments of `ping` on the source: does the sink answer?
 pub(crate) const PING: &str = "-c 1 -W 1 10.77.2.2";
-/// Arguments of a `ping` that must be answered, with more time for a busy machine.
-pub(crate) const ANSWERED: &str = "-c 1 -W 10 10.77.2.2";
+/// Arguments of a `ping` that must be answered within 10 s. It asks again: a device that was just made may lose a frame.
+pub(crate) const ANSWERED: &str = "-c 1 -w 10 10.77.2.2";
 /// Two ports without a rate.
 pub(crate) const UNPACED: &str = "\
 [port.lan]
