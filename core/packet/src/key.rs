@@ -191,7 +191,7 @@ impl FlowKey {
         (u128::from_be_bytes(address) & (u128::MAX << (128 - length))).to_be_bytes()
     }
 
-    /// What SipHash reads of a key after its addresses: the ports in network order, protocol and family; and the length of
+    /// The part of a key that SipHash reads after the addresses: the ports in network order, protocol and family; and the length of
     /// the message (38 bytes).
     #[inline]
     fn last_word(&self) -> u64 {

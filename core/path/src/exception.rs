@@ -2,12 +2,24 @@
 //! because they are addressed to it.
 //!
 //! ```text
-//!  a network layer refuses a packet --> wanted? --> token buckets --> ring --take--> control side
-//!                                         | no        | no tokens      | full
-//!                                         v           v                v
-//!                                    dropped as    policed         queue-full
+//!  a network layer refuses a packet --> wanted? --> class --> buckets --> its ring --take--> control side
+//!                                         | no                  | no tokens    | full
+//!                                         v                     v              v
+//!                                    dropped as              policed       queue-full
 //!                                    without a CE
 //! ```
+//!
+//! Classes, in the order in which the control side takes them ([`ExceptionClass`]):
+//!
+//! | class | packets | limit |
+//! |---|---|---|
+//! | `routing` | OSPF, IS-IS, LDP, VRRP; BGP and BFD of [`Policy::peers`] | [`FLOW`] for each protocol of each port |
+//! | `neighbours` | ARP, IPv6 neighbour discovery | [`FLOW`] for each port, and the token buckets |
+//! | `local` | other packets to the control element or to groups | the token buckets, without their last quarter |
+//! | `errors` | TTL, no route, next hop, too big, router alert, rules | the token buckets, without their last half |
+//!
+//! So a flood of one class leaves the others alone, and a flood that pretends to be a routing protocol leaves the other
+//! protocols and ports alone.
 //!
 //! Source: RFC 5810, section 7.9 (redirect); RFC 6956, section 5 (the exceptions of each LFB); Zhuge et al., "Research
 //! on Internal Flow Control Mechanism of ForCES Routers" (the token buckets in front).
@@ -16,27 +28,36 @@
 //! without a control element. A selected packet gets no ICMP error from this router: the control element answers it. A
 //! packet that finds no tokens or no room in the ring is dropped, and is not answered either. Thus a flood costs the
 //! forwarding thread little, and the control element never receives more than the buckets let pass. The senders of a
-//! flood and of other packets share the buckets.
+//! flood and of other packets of its class share the buckets.
 //!
-//! The ring holds at most [`RING_MAX`] packets. The control side takes all of them at once. If it does not do so within
+//! A ring holds at most [`RING_MAX`] packets. The control side takes all of them at once. If it does not do so within
 //! [`LEASE`], the control element counts as absent: until the ring is taken again, the router handles packets as
 //! without a control element, and answers them itself.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
 use weir_base::{Bytes, Instant, Rate, Span, Tally, Throughput};
 use weir_discipline::channel::token_bucket::{Gate, Limits, Passed};
 use weir_packet::Reason;
 use weir_packet::key::Family;
+use weir_wire::routing::RoutingProtocol;
 use weir_wire::{EtherType, Protocol, ethernet, ipv4};
 
 use crate::headers::{self, Headers};
+use crate::ip::error_budget::{Bucket, Limit};
 use crate::ip::icmp_cause::IcmpCause;
 use crate::link;
 
-/// Maximum packets that wait for the control side.
+/// Maximum packets of a class that wait for the control side.
 pub const RING_MAX: usize = 256;
+/// Packets of one routing protocol, or of neighbour discovery, through one port.
+pub const FLOW: Limit = Limit {
+    rate: 500,
+    burst: 100,
+};
+/// Maximum packets of such a flow that wait for the control side.
+const FLOW_WAITING_MAX: u32 = 32;
 /// A control side that leaves exceptions in the ring for this time counts as absent.
 pub const LEASE: Span = Span::from_secs(1);
 /// Maximum bytes that an exception takes in a message to the control element in addition to its frame: the message's
@@ -70,6 +91,21 @@ pub enum Cause {
     Overlay,
 }
 
+weir_base::words! {
+    /// Classes of exceptions, the most important one first.
+    #[derive(PartialOrd, Ord)]
+    pub enum ExceptionClass {
+        /// Packets of routing protocols.
+        Routing = "routing",
+        /// ARP and IPv6 neighbour discovery.
+        Neighbours = "neighbours",
+        /// Other packets to the control element.
+        Local = "local",
+        /// Packets that cannot be forwarded.
+        Errors = "errors",
+    }
+}
+
 /// The packets that go to the control element, and their rate. The default: none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -89,7 +125,11 @@ pub struct Policy {
     pub too_big: bool,
     /// Whether [`Cause::RouterAlert`] goes to the control element; such a packet is not forwarded.
     pub router_alert: bool,
-    /// The token buckets in front of the ring.
+    /// Whether exceptions have classes. Without them, all are of the class [`ExceptionClass::Errors`] with all tokens.
+    pub classes: bool,
+    /// Sources whose BGP and BFD packets are of the class [`ExceptionClass::Routing`].
+    pub peers: BTreeSet<IpAddr>,
+    /// The token buckets in front of the rings.
     pub limits: Limits,
 }
 
@@ -98,6 +138,8 @@ pub struct Policy {
 pub struct Exception {
     /// Why the packet goes to the control element.
     pub cause: Cause,
+    /// Class of the packet.
+    pub class: ExceptionClass,
     /// Name of the ingress port; for an ICMP error of this router, the ingress port of the offending packet.
     pub port: String,
     /// When the packet was put into the ring.
@@ -141,6 +183,10 @@ pub struct Stats {
     pub gate: Passed,
     /// Exceptions that were put into the ring.
     pub redirected: Tally,
+    /// Exceptions of the class [`ExceptionClass::Routing`] that were put into its ring.
+    pub routing: Tally,
+    /// Exceptions dropped because their protocol had sent too many through their port ([`FLOW`]).
+    pub crowded: Tally,
     /// Exceptions dropped because the ring was full.
     pub full: Tally,
     /// Packets of the control element that were sent on.
@@ -155,12 +201,22 @@ pub(crate) struct Exceptions {
     policy: Policy,
     gate: Gate,
     offered: Throughput,
-    ring: VecDeque<Exception>,
+    /// By class.
+    rings: [VecDeque<Exception>; ExceptionClass::ALL.len()],
+    /// By number of the port, and protocol; `None`: neighbour discovery.
+    flows: BTreeMap<(usize, Option<RoutingProtocol>), Flow>,
     /// Whether the control side knows that the ring is not empty.
     announced: bool,
     /// When the first packet entered the ring.
     waiting_since: Option<Instant>,
     pub(crate) stats: Stats,
+}
+
+/// Packets of one routing protocol, or of neighbour discovery, through one port.
+#[derive(Debug, Default)]
+struct Flow {
+    bucket: Bucket,
+    waiting: u32,
 }
 
 impl Default for Policy {
@@ -174,6 +230,8 @@ impl Default for Policy {
             next_hop: false,
             too_big: false,
             router_alert: false,
+            classes: true,
+            peers: BTreeSet::new(),
             limits: Limits {
                 flow_control: false,
                 committed: Rate::from_bps(0),
@@ -204,6 +262,7 @@ impl Policy {
     fn cause(&self, frame: &[u8], reason: Reason, notify: Option<IcmpCause>) -> Option<Cause> {
         let cause = match (reason, notify) {
             (Reason::NotIp, _) if is_arp(frame) => Cause::Neighbours,
+            (Reason::NotIp, _) if RoutingProtocol::of_frame(frame).is_some() => Cause::Multicast,
             (Reason::LocalDelivery | Reason::Multicast, _) => self.cause_to_us(frame, reason)?,
             (Reason::TtlExpired, _) => Cause::HopLimit,
             (Reason::NoRoute, _) => Cause::NoRoute,
@@ -212,6 +271,33 @@ impl Policy {
             _ => return None,
         };
         self.wants(cause).then_some(cause)
+    }
+
+    /// The class of an exception, and its protocol if that has a limit of its own at each port.
+    fn class(&self, cause: Cause, frame: &[u8]) -> (ExceptionClass, Option<RoutingProtocol>) {
+        let class = match cause {
+            _ if !self.classes => ExceptionClass::Errors,
+            Cause::Neighbours => ExceptionClass::Neighbours,
+            Cause::Local | Cause::Multicast => {
+                let protocol = RoutingProtocol::of_frame(frame);
+                match protocol.filter(|protocol| self.is_of_router(*protocol, frame)) {
+                    None => ExceptionClass::Local,
+                    protocol => return (ExceptionClass::Routing, protocol),
+                }
+            }
+            _ => ExceptionClass::Errors,
+        };
+        (class, None)
+    }
+
+    /// Whether a packet of a protocol comes from a router: anybody can send BGP and BFD packets from afar.
+    fn is_of_router(&self, protocol: RoutingProtocol, frame: &[u8]) -> bool {
+        match protocol {
+            RoutingProtocol::Bgp | RoutingProtocol::Bfd => {
+                self.peers.contains(&headers::peek(frame).source())
+            }
+            _ => true,
+        }
     }
 
     fn cause_to_us(&self, frame: &[u8], reason: Reason) -> Option<Cause> {
@@ -236,7 +322,8 @@ impl Default for Exceptions {
             gate: Gate::new(policy.limits.clone(), Instant::ZERO),
             policy,
             offered: Throughput::default(),
-            ring: VecDeque::new(),
+            rings: Default::default(),
+            flows: BTreeMap::new(),
             announced: false,
             waiting_since: None,
             stats: Stats::default(),
@@ -281,21 +368,50 @@ impl Exceptions {
         self.policy = policy;
     }
 
-    /// Puts a frame into the ring. Returns the reason with which the caller discards the packet.
-    pub(crate) fn push(&mut self, cause: Cause, port: &str, frame: &[u8], now: Instant) -> Reason {
+    /// Puts a frame that arrived at a port into the ring of its class. Returns the reason with which the caller discards
+    /// the packet.
+    pub(crate) fn push(
+        &mut self,
+        cause: Cause,
+        (number, port): (usize, &str),
+        frame: &[u8],
+        now: Instant,
+    ) -> Reason {
         let bytes = frame.len() as u64;
-        self.offered.count(now, bytes + MESSAGE_OVERHEAD);
-        if !self.gate.passes(now, bytes + MESSAGE_OVERHEAD) {
+        let in_message = bytes + MESSAGE_OVERHEAD;
+        let (class, protocol) = self.policy.class(cause, frame);
+        let is_limited = class <= ExceptionClass::Neighbours;
+        if is_limited && !self.flow(number, protocol).takes(now) {
+            self.stats.crowded.count(bytes);
             return Reason::Policed;
         }
-        if self.ring.len() >= RING_MAX {
+        let reserve = match class {
+            ExceptionClass::Routing => None,
+            ExceptionClass::Local => Some(0.25),
+            ExceptionClass::Errors if self.policy.classes => Some(0.5),
+            ExceptionClass::Neighbours | ExceptionClass::Errors => Some(0.0),
+        };
+        if let Some(reserve) = reserve {
+            self.offered.count(now, in_message);
+            if !self.gate.passes_beyond(now, in_message, reserve) {
+                return Reason::Policed;
+            }
+        }
+        if self.rings[class as usize].len() >= RING_MAX {
             self.stats.full.count(bytes);
             return Reason::QueueFull;
         }
+        if is_limited {
+            self.flow(number, protocol).waiting += 1;
+        }
         self.stats.redirected.count(bytes);
+        if class == ExceptionClass::Routing {
+            self.stats.routing.count(bytes);
+        }
         self.waiting_since.get_or_insert(now);
-        self.ring.push_back(Exception {
+        self.rings[class as usize].push_back(Exception {
             cause,
+            class,
             port: port.to_owned(),
             at: now,
             frame: frame.to_vec(),
@@ -303,18 +419,32 @@ impl Exceptions {
         Reason::Redirected
     }
 
-    /// Whether the ring has become non-empty since the last [`Self::take`]: true once.
+    fn flow(&mut self, number: usize, protocol: Option<RoutingProtocol>) -> &mut Flow {
+        self.flows.entry((number, protocol)).or_default()
+    }
+
+    /// Forgets the limits of all ports, because their numbers change.
+    pub(crate) fn renumber(&mut self) {
+        self.flows.clear();
+    }
+
+    /// Whether the rings have become non-empty since the last [`Self::take`]: true once.
     pub(crate) fn announce(&mut self) -> bool {
-        let news = !self.announced && !self.ring.is_empty();
+        let news = !self.announced && self.rings.iter().any(|ring| !ring.is_empty());
         self.announced |= news;
         news
     }
 
-    /// Takes all exceptions out of the ring.
+    /// Takes all exceptions out of the rings, the most important ones first.
     pub(crate) fn take(&mut self) -> VecDeque<Exception> {
         self.announced = false;
         self.waiting_since = None;
-        std::mem::take(&mut self.ring)
+        for flow in self.flows.values_mut() {
+            flow.waiting = 0;
+        }
+        let [mut first, others @ ..] = std::mem::take(&mut self.rings);
+        first.extend(others.into_iter().flatten());
+        first
     }
 
     /// The counters.
@@ -329,6 +459,22 @@ impl Exceptions {
     pub(crate) fn rate(&self, now: Instant) -> Rate {
         self.offered.rate(now)
     }
+}
+
+impl Flow {
+    /// Takes a token for a packet, if there is one, and if not too many packets wait.
+    fn takes(&mut self, now: Instant) -> bool {
+        let takes = self.waiting < FLOW_WAITING_MAX && self.bucket.has_token(&FLOW, now);
+        if takes {
+            self.bucket.take(&FLOW, now);
+        }
+        takes
+    }
+}
+
+/// Whether a frame belongs to ARP or to IPv6 neighbour discovery.
+pub fn is_of_neighbours(frame: &[u8]) -> bool {
+    is_arp(frame) || is_discovery(&headers::peek(frame), frame)
 }
 
 fn is_arp(frame: &[u8]) -> bool {

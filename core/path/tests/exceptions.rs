@@ -9,7 +9,9 @@ use weir_discipline::Spec;
 use weir_discipline::channel::token_bucket::Limits;
 use weir_packet::Reason;
 use weir_path::egress::port::Link;
-use weir_path::exception::{Cause, Entry, Injection, MESSAGE_OVERHEAD, Policy, RING_MAX};
+use weir_path::exception::{
+    Cause, Entry, ExceptionClass, FLOW, Injection, MESSAGE_OVERHEAD, Policy, RING_MAX,
+};
 use weir_path::ip::tables::{Action, Interface, Neighbour, NextHop, Tables};
 use weir_path::link::offload::{Offload, PartialChecksum};
 use weir_path::plane::step::Arrival;
@@ -119,13 +121,17 @@ fn arp() -> Vec<u8> {
 }
 
 fn receive(plane: &mut Plane, frame: &[u8], at: Instant) {
+    receive_at(plane, 0, frame, at);
+}
+
+fn receive_at(plane: &mut Plane, port: usize, frame: &[u8], at: Instant) {
     let arrival = Arrival {
         at,
         len: frame.len() as u32,
         vlan: None,
         offload: Offload::NONE,
     };
-    plane.receive(0, frame, arrival);
+    plane.receive(port, frame, arrival);
 }
 
 /// The frames that leave a port at a time.
@@ -278,8 +284,8 @@ fn a_flood_gets_what_the_buckets_pass_and_forwarding_goes_on() {
     }
     taken += plane.take_exceptions().len() as u64;
     assert_eq!(forwarded, 1000);
-    // 10^6 bytes in the second, and the burst that had filled before it.
-    let expected = 1_000_000 / price + 10;
+    // 10^6 bytes in the second, and the half of the burst that errors may use.
+    let expected = 1_000_000 / price + 5;
     assert!(taken.abs_diff(expected) <= 1, "{taken} for {expected}");
     let stats = plane.exception_stats();
     assert_eq!(stats.gate.offered.packets, 100_000);
@@ -293,14 +299,112 @@ fn a_flood_gets_what_the_buckets_pass_and_forwarding_goes_on() {
 #[test]
 fn a_control_side_that_never_takes_costs_bounded_memory() {
     let mut plane = plane(all());
+    let expired = udp(FAR, 1, 10);
     for _ in 0..RING_MAX + 100 {
-        receive(&mut plane, &arp(), Instant::ZERO);
+        receive(&mut plane, &expired, Instant::ZERO);
     }
     assert_eq!(plane.fates().ended(Reason::QueueFull).packets, 100);
     assert_eq!(plane.exception_stats().full.packets, 100);
     assert_eq!(plane.take_exceptions().len(), RING_MAX);
     receive(&mut plane, &arp(), Instant::ZERO);
     assert!(plane.announce_exceptions());
+}
+
+/// A packet of OSPF to its group, through a port.
+fn ospf(plane: &mut Plane, port: usize, now: Instant) {
+    let mut frame = Vec::new();
+    PacketBuilder::ethernet2(HOST_MAC, [1, 0, 0x5e, 0, 0, 5])
+        .ipv4(HOST, [224, 0, 0, 5], 1)
+        .write(&mut frame, etherparse::IpNumber(89), &[0; 44])
+        .unwrap();
+    receive_at(plane, port, &frame, now);
+}
+
+/// A packet of a BGP session with the control element.
+fn bgp(source: [u8; 4]) -> Vec<u8> {
+    let mut frame = Vec::new();
+    PacketBuilder::ethernet2(HOST_MAC, LAN_MAC)
+        .ipv4(source, OWNED, 1)
+        .tcp(40_000, 179, 1, 1000)
+        .write(&mut frame, &[])
+        .unwrap();
+    frame
+}
+
+/// Counts of taken packets by class.
+fn classes(plane: &mut Plane) -> [usize; 4] {
+    let taken = plane.take_exceptions();
+    assert!(taken.iter().is_sorted_by_key(|exception| exception.class));
+    let mut counts = [0; 4];
+    for exception in taken {
+        counts[exception.class as usize] += 1;
+    }
+    counts
+}
+
+#[test]
+fn a_flood_of_errors_leaves_the_other_classes_alone() {
+    let policy = Policy {
+        limits: limits(100),
+        peers: [IpAddr::from(HOST)].into(),
+        ..all()
+    };
+    for (has_classes, expected) in [(true, [200, 100, 100]), (false, [0, 0, 0])] {
+        let mut plane = plane(Policy {
+            classes: has_classes,
+            ..policy.clone()
+        });
+        let mut taken = [0; 4];
+        // Ten seconds. A hundred expired packets each millisecond: a hundred times what the buckets pass.
+        for n in 0..10_000 {
+            let now = Instant::from_nanos(1_000_000_000 + 1_000_000 * n);
+            for _ in 0..100 {
+                receive(&mut plane, &udp(FAR, 1, 58), now);
+            }
+            if n % 100 == 0 {
+                ospf(&mut plane, 0, now);
+                receive(&mut plane, &bgp(HOST), now);
+                receive(&mut plane, &arp(), now);
+                receive(&mut plane, &udp(OWNED, 9, 10), now);
+            }
+            for (total, taken) in taken.iter_mut().zip(classes(&mut plane)) {
+                *total += taken;
+            }
+        }
+        assert_eq!(taken[..3], expected, "classes: {has_classes}");
+        assert!(taken[3] > 10_000, "{taken:?}");
+    }
+}
+
+#[test]
+fn packets_that_pretend_to_route_leave_other_protocols_and_ports_alone() {
+    let policy = Policy {
+        peers: [IpAddr::from(HOST)].into(),
+        ..all()
+    };
+    let mut plane = plane(policy);
+    let mut taken = [0; 4];
+    let mut of_others = 0;
+    for n in 0..1000 {
+        let now = Instant::from_nanos(1_000_000_000 + 1_000_000 * n);
+        (0..100).for_each(|_| ospf(&mut plane, 0, now));
+        if n % 10 == 0 {
+            ospf(&mut plane, 1, now);
+            receive(&mut plane, &bgp(HOST), now);
+            // Anybody can send this.
+            receive(&mut plane, &bgp([203, 0, 113, 1]), now);
+        }
+        let all = plane.take_exceptions();
+        for exception in all {
+            taken[exception.class as usize] += 1;
+            let is_forged = exception.port == "lan" && exception.cause == Cause::Multicast;
+            of_others += usize::from(exception.class == ExceptionClass::Routing && !is_forged);
+        }
+    }
+    assert_eq!(of_others, 200);
+    let forged = FLOW.burst + FLOW.rate;
+    assert!(taken[0] <= of_others + forged as usize, "{taken:?}");
+    assert_eq!(taken[2], 100);
 }
 
 #[test]

@@ -13,6 +13,7 @@
 //! | [`ipv4`] | IPv4 and the walk over its options | RFC 791, RFC 3168 |
 //! | [`ipv6`] | IPv6 | RFC 8200 |
 //! | [`ipv6_extension`] | IPv6 extension headers and the walk over them | RFC 8200, RFC 4302, RFC 5095 |
+//! | [`routing`] | which routing protocol a packet belongs to | |
 //! | [`gre`] | GRE without options | RFC 2784, RFC 7676 |
 //! | [`tcp`] | TCP | RFC 9293 |
 //! | [`udp`] | UDP | RFC 768 |
@@ -69,6 +70,7 @@ pub mod mac;
 pub mod mpls;
 pub mod number;
 pub mod pppoe;
+pub mod routing;
 pub mod tcp;
 pub mod udp;
 pub mod vlan;

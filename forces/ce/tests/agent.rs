@@ -22,7 +22,7 @@ use weir_model::{
     Change, ComponentPath, ElementPath, Operation, RouteRequest, RouteVerb, RouteWish,
     ServiceRequest, Value,
 };
-use weir_path::exception::{Cause, Entry, Exception, Injection};
+use weir_path::exception::{Cause, Entry, Exception, ExceptionClass, Injection};
 use weir_protocol::schema::{Class, Registry};
 use weir_protocol::session::Heartbeats;
 use weir_protocol::session::ce::{self, LinkId};
@@ -519,12 +519,15 @@ fn the_ce_acts_for_a_port() {
         interface: "edge1.lan".to_owned(),
         mac: [2, 0, 0, 0, 0, 1],
         mtu: 1500,
+        carrier: true,
         addresses: vec!["192.0.2.7/24".parse().unwrap()],
     };
+    world.acts.dedup(); // the CE reads the ports again after the first report of a carrier
     assert_eq!(world.acts, [Act::Tap(tap)]);
     world.acts.clear();
     let exception = |port: &str, cause| Exception {
         cause,
+        class: ExceptionClass::Local,
         port: port.to_owned(),
         at: Instant::ZERO,
         frame: frame(),

@@ -3,10 +3,15 @@
 //!
 //! ```text
 //!   offer                                      take
-//!  control  ---> credit ----+              +-----------> transport
-//!                           +-> Port::step-+
+//!  urgent redirects ---> a queue for each protocol and port --+--> transport
+//!  control  ---> credit ----+                                 |
+//!                           +-> Port::step -------------------+
 //!  redirect -> byte limit --+   [discipline + rate]  waiting redirects are combined if small
 //! ```
+//!
+//! Urgent redirects, of routing protocols and of neighbour discovery, go first, within half of the link while others
+//! wait. The two classes of the DPPBRB paper protect the control element's own messages, and leave the packets of
+//! its routing protocols among the redirects, where a flood drowns them.
 //!
 //! Messages are the packets of a [`Port`], the type that routers and the simulator use: for the discipline, a control
 //! message is like TCP and a redirect like UDP. A producer of control messages checks its credit ([`Queue::has_room`])
@@ -15,6 +20,8 @@
 //! Without a rate the transport is the clock: a message leaves when the transport takes it. A rate counts the bytes of
 //! messages, without the headers of the transport. A step may be late by [`LATE_MAX`], because the timers of the
 //! runtime have a resolution of one millisecond.
+
+mod urgent;
 
 use std::collections::VecDeque;
 
@@ -25,6 +32,8 @@ use weir_packet::{Class, DropCounters, FlowKey, Freed, Keys, Packet, Slot};
 use weir_path::egress::port::{Link, Port};
 use weir_protocol::wire::MessageKind;
 use weir_protocol::wire::header::{HEADER_LEN, MESSAGE_LEN_MAX, message_len};
+
+use crate::urgent::Urgent;
 
 /// Bytes of waiting control messages at which a producer has no more credit. The last message may exceed the limit.
 const CONTROL_BYTES_MAX: u64 = 256 << 10;
@@ -190,6 +199,7 @@ pub struct Queue {
     combined: u64,
     /// Messages that have left the discipline but that the transport has not taken yet. They still count as queued.
     staged: VecDeque<Vec<u8>>,
+    urgent: Urgent,
 }
 
 impl Queue {
@@ -210,6 +220,7 @@ impl Queue {
             reports: [ChannelReport::default(); 2],
             combined: 0,
             staged: VecDeque::new(),
+            urgent: Urgent::default(),
             settings,
         }
     }
@@ -230,6 +241,15 @@ impl Queue {
             return Sent::NoRoom(message);
         }
         let report = &mut self.reports[channel as usize];
+        if let Some(flow) = urgent::flow_of(&message) {
+            return if self.urgent.push(flow, message).is_ok() {
+                report.queued.count(bytes);
+                Sent::Queued
+            } else {
+                report.dropped.count(bytes);
+                Sent::Dropped
+            };
+        }
         let is_full =
             channel == Channel::Redirect && report.queued.bytes + bytes > REDIRECT_BYTES_MAX;
         let slot = match self.free.pop() {
@@ -320,15 +340,33 @@ impl Queue {
     }
 
     fn next(&mut self, now: Instant) -> Taken {
-        let next = self.advance(now);
-        match (self.staged.pop_front(), next) {
-            (Some(message), _) => {
-                let channel = Channel::of(&message);
-                self.count_sent(channel, message.len());
-                Taken::Message(channel, message)
+        if !self.urgent.is_first() {
+            let next = self.advance(now);
+            match (self.staged.pop_front(), next) {
+                (Some(message), _) => {
+                    let channel = Channel::of(&message);
+                    self.count_sent(channel, message.len());
+                    self.urgent.count_other(message.len());
+                    return Taken::Message(channel, message);
+                }
+                (None, next) if self.urgent.is_empty() => {
+                    return next.map_or(Taken::Empty, Taken::At);
+                }
+                (None, Some(next)) if self.port.free_at() > now => return Taken::At(next),
+                (None, _) => {} // only urgent messages wait
             }
-            (None, Some(next)) => Taken::At(next),
-            (None, None) => Taken::Empty,
+        }
+        if self.port.free_at() > now {
+            return Taken::At(self.port.free_at());
+        }
+        let others_wait = !self.staged.is_empty() || !self.port.is_idle();
+        match self.urgent.pop(others_wait) {
+            Some(message) => {
+                self.port.charge(message.len() as u64, now);
+                self.count_sent(Channel::Redirect, message.len());
+                Taken::Message(Channel::Redirect, message)
+            }
+            None => Taken::Empty,
         }
     }
 
@@ -346,9 +384,10 @@ impl Queue {
 
     /// Number of messages that may be staged before the transport takes them. With a rate, a message that is due leaves
     /// the discipline on time, even if the next arrival precedes the next call from the transport. Without a rate the
-    /// transport is the clock.
+    /// transport is the clock; and it takes an urgent message first.
     fn staging_room(&self) -> usize {
         match self.settings.rate {
+            Some(_) if self.urgent.is_first() => 0,
             Some(_) => STAGED_MAX.saturating_sub(self.staged.len()),
             None => 0,
         }
@@ -407,6 +446,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use weir_base::setting::Scalar;
+    use weir_protocol::wire::header::{Envelope, Flags, Priority};
+    use weir_protocol::wire::message::PacketRedirect;
+    use weir_protocol::wire::redirect::{MetadataId, Redirect};
+    use weir_protocol::wire::{Body, Id, Message};
 
     fn at(micros: u64) -> Instant {
         Instant::ZERO + Span::from_micros(micros)
@@ -565,6 +608,87 @@ mod tests {
             panic!("redirects wait")
         };
         assert_eq!(second, redirect(HEADER_LEN + 40, 2));
+    }
+
+    /// A redirect of a hello through a port, as long as `redirect(…, 0)` of its length.
+    fn hello(port: u32, protocol: u8) -> Vec<u8> {
+        let mut packet = vec![0x45, 0, 0, 64, 0, 0, 0, 0, 1, protocol, 0, 0];
+        packet.resize(64, 0);
+        let metadata = vec![
+            MetadataId::PhyPortId.with(&port.to_be_bytes()),
+            MetadataId::EtherType.with(&[8, 0]),
+        ];
+        let redirect = Redirect::new(metadata, packet).unwrap();
+        let envelope = Envelope {
+            source: Id(2),
+            destination: Id(0x4000_0001),
+            correlator: 0,
+            flags: Flags {
+                priority: Priority::URGENT_REDIRECT,
+                ..Flags::default()
+            },
+        };
+        let body = Body::PacketRedirect(PacketRedirect::new(vec![redirect]).unwrap());
+        Message::new(envelope, body).unwrap().to_bytes()
+    }
+
+    #[test]
+    fn urgent_redirects_go_first_in_every_schedule() {
+        for (&schedule, rate) in Schedule::ALL
+            .iter()
+            .flat_map(|schedule| [(schedule, None), (schedule, Some(Rate::from_mbps(8)))])
+        {
+            let mut queue = queue(schedule, rate, 0);
+            for _ in 0..1000 {
+                queue.offer(at(0), redirect(1000, 0));
+            }
+            let mut now = 0;
+            let mut late = 0;
+            for _ in 0..50 {
+                now += 10_000;
+                queue.offer(at(now), redirect(1000, 0));
+                assert_eq!(queue.offer(at(now), hello(1, 89)), Sent::Queued);
+                // At most the frame that the link has begun goes before.
+                let due = (0..3).find(|n| {
+                    let now = at(now + n * 1000);
+                    taken(&mut queue, now).is_some_and(|message| message == hello(1, 89))
+                });
+                late = late.max(due.unwrap());
+            }
+            assert!(late <= 1, "{schedule:?}, {rate:?}: {late}");
+        }
+    }
+
+    #[test]
+    fn forged_hellos_get_half_of_the_link_and_their_own_turn_only() {
+        let mut queue = queue(Schedule::Dppbrb, Some(Rate::from_mbps(8)), 0);
+        let (mut forged, mut right, mut others) = (0, 0, 0);
+        let mut lost = 0;
+        // A second of 10^6 bytes, with messages of ten times as many.
+        for micros in 0..1_000_000_u64 {
+            if micros % 100 == 0 {
+                queue.offer(at(micros), redirect(1000, 0));
+                (0..4).for_each(|_| drop(queue.offer(at(micros), hello(1, 89))));
+            }
+            if micros % 20_000 == 0 {
+                for (port, protocol) in [(1, 112), (2, 89)] {
+                    lost +=
+                        u32::from(queue.offer(at(micros), hello(port, protocol)) != Sent::Queued);
+                }
+            }
+            if micros % 50 == 0 {
+                while let Some(message) = taken(&mut queue, at(micros)) {
+                    match () {
+                        () if message == hello(1, 89) => forged += message.len(),
+                        () if message.len() == 1000 => others += message.len(),
+                        () => right += 1,
+                    }
+                }
+            }
+        }
+        assert_eq!((right, lost), (100, 0));
+        assert!((0.45..0.55).contains(&(others as f64 / 1e6)), "{others}");
+        assert!((0.4..0.55).contains(&(forged as f64 / 1e6)), "{forged}");
     }
 
     #[test]

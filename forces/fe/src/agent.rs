@@ -28,10 +28,10 @@ use std::collections::VecDeque;
 use weir_base::{Instant, Span};
 use weir_lfb::Plan;
 use weir_model::{Fault, Value};
-use weir_path::exception::Exception;
+use weir_path::exception::{Exception, ExceptionClass};
 use weir_protocol::session::fe::{Event, Fe, ParamsError, Stage, State, Ticket, Transmit};
 use weir_protocol::wire::Id;
-use weir_protocol::wire::header::Flags;
+use weir_protocol::wire::header::{Flags, Priority};
 use weir_protocol::wire::message::{Config, PacketRedirect, Query};
 
 use self::execute::Execution;
@@ -278,8 +278,12 @@ impl Agent {
                 continue; // the port was deleted after the packet arrived
             };
             let packet = exception::redirect(&exception, port);
+            let priority = match exception.class {
+                ExceptionClass::Routing | ExceptionClass::Neighbours => Priority::URGENT_REDIRECT,
+                ExceptionClass::Local | ExceptionClass::Errors => Priority::OTHER_REDIRECT,
+            };
             if let Ok(packets) = packet.and_then(|packet| PacketRedirect::new(vec![packet])) {
-                let _ = self.fe.redirect(now, packets); // it fits a message, as it fits a REDIRECT
+                let _ = self.fe.redirect(now, packets, priority); // it fits a message, as it fits a REDIRECT
             }
         }
     }

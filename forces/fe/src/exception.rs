@@ -152,11 +152,12 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
     use weir_base::Instant;
-    use weir_path::exception::MESSAGE_OVERHEAD;
+    use weir_path::exception::{ExceptionClass, MESSAGE_OVERHEAD};
 
     fn exception(cause: Cause, frame: Vec<u8>) -> Exception {
         Exception {
             cause,
+            class: ExceptionClass::Local,
             port: "lan".to_owned(),
             at: Instant::ZERO,
             frame,

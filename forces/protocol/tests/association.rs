@@ -7,7 +7,7 @@ use weir_protocol::session::fe::{
     self, CeStatus, Failover, Fe, ParamsError, STRAYS_MAX, Standby, State,
 };
 use weir_protocol::session::{Dropped, Heartbeats, Loss};
-use weir_protocol::wire::header::{Ack, Execution, Flags, View};
+use weir_protocol::wire::header::{Ack, Execution, Flags, Priority, View};
 use weir_protocol::wire::message::association_setup_response::SetupResult;
 use weir_protocol::wire::message::association_teardown::TeardownReason;
 use weir_protocol::wire::message::{EventNotification, Selects};
@@ -65,10 +65,20 @@ fn an_ordinary_life() {
     let event: EventNotification =
         Selects::new(vec![select(OperationKind::Report, vec![path])]).unwrap();
     world.fe().notify(now, &event).unwrap();
-    assert!(world.fe().redirect(now, packet(0x45)).unwrap());
+    assert!(
+        world
+            .fe()
+            .redirect(now, packet(0x45), Priority::URGENT_REDIRECT)
+            .unwrap()
+    );
     world.run(ms(25_000));
     let now = world.now;
-    assert!(world.ce().redirect(now, Id(2), packet(0x60)).unwrap());
+    assert!(
+        world
+            .ce()
+            .redirect(now, Id(2), packet(0x60), Priority::URGENT_REDIRECT)
+            .unwrap()
+    );
     world.run(ms(26_000));
     let now = world.now;
     world.ce().release(now, Id(2), TeardownReason::OutOfMemory);
@@ -296,7 +306,10 @@ fn whatever_comes_is_a_sign_of_life() {
         let path = PathData::full(vec![60, 1], vec![2]).unwrap();
         let event = Selects::new(vec![select(OperationKind::Report, vec![path])]).unwrap();
         world.fe().notify(now, &event).unwrap();
-        world.ce().redirect(now, Id(2), packet(1)).unwrap();
+        world
+            .ce()
+            .redirect(now, Id(2), packet(1), Priority::URGENT_REDIRECT)
+            .unwrap();
     }
     assert!(!world.log.contains("Heartbeat"), "none is needed");
 }
@@ -339,17 +352,27 @@ fn a_master_that_has_answered_and_falls_silent_gets_no_more_packets() {
     assert_eq!(sends(&mut fe), [question], "one at a time");
     fe.handle_message(ms(10), CE, &answer);
     // The FE received a message just before.
-    assert!(fe.redirect(ms(400), packet(1)).unwrap());
+    assert!(
+        fe.redirect(ms(400), packet(1), Priority::URGENT_REDIRECT)
+            .unwrap()
+    );
     assert_eq!(sends(&mut fe), [redirect]);
-    assert!(fe.redirect(ms(600), packet(1)).unwrap());
-    assert!(fe.redirect(ms(700), packet(1)).unwrap());
+    assert!(
+        fe.redirect(ms(600), packet(1), Priority::URGENT_REDIRECT)
+            .unwrap()
+    );
+    assert!(
+        fe.redirect(ms(700), packet(1), Priority::URGENT_REDIRECT)
+            .unwrap()
+    );
     assert_eq!(sends(&mut fe), [question, redirect, redirect]);
     assert_eq!(fe.poll_timeout(), Some(ms(2100)));
     assert!(fe.has_attentive_master());
     fe.handle_timeout(ms(2100));
     assert!(!fe.has_attentive_master() && fe.is_associated(CE));
     assert!(fe.poll_timeout().unwrap() > ms(2100));
-    fe.redirect(ms(2200), packet(1)).unwrap();
+    fe.redirect(ms(2200), packet(1), Priority::URGENT_REDIRECT)
+        .unwrap();
     assert_eq!(sends(&mut fe), [redirect], "it has one question already");
     fe.handle_message(ms(5000), CE, &raw(0x0F, CE, Id(2), 0, 0, &[]));
     assert!(fe.has_attentive_master(), "whatever comes shows life");
@@ -359,7 +382,8 @@ fn a_master_that_has_answered_and_falls_silent_gets_no_more_packets() {
 fn a_ce_that_does_not_know_the_question_is_not_given_up_for_it() {
     let mut fe = lonely();
     for at in [0, 2000, 4000] {
-        fe.redirect(ms(at), packet(1)).unwrap();
+        fe.redirect(ms(at), packet(1), Priority::URGENT_REDIRECT)
+            .unwrap();
         fe.handle_timeout(ms(at + 1600));
         assert!(fe.has_attentive_master());
         fe.handle_message(ms(at + 1700), CE, &raw(0x0F, CE, Id(2), 7, 0, &[]));
@@ -543,7 +567,12 @@ fn hot_standby_takes_over_at_once() {
     let change = backup
         .configure(now, Id(2), set(1, 1), manner(1900))
         .unwrap();
-    assert!(world.fe().redirect(now, packet(0x45)).unwrap());
+    assert!(
+        world
+            .fe()
+            .redirect(now, packet(0x45), Priority::URGENT_REDIRECT)
+            .unwrap()
+    );
     let path = PathData::full(vec![60, 1], vec![2]).unwrap();
     let event = Selects::new(vec![select(OperationKind::Report, vec![path])]).unwrap();
     world.fe().notify(now, &event).unwrap();
@@ -825,7 +854,8 @@ fn a_ce_that_asks_without_end_or_never_reads_is_held_up() {
     let before = fe.ces().next().unwrap().sent.packets;
     for _ in 0..100_000 {
         fe.handle_message(ms(2), CE, &raw(15, CE, Id(2), 7, 0xc000_0000, &[]));
-        fe.redirect(ms(2), packet(1)).unwrap();
+        fe.redirect(ms(2), packet(1), Priority::URGENT_REDIRECT)
+            .unwrap();
     }
     assert!(!fe.wants(CE));
     let waiting: usize = std::iter::from_fn(|| fe.poll_transmit())
@@ -853,7 +883,11 @@ fn an_fe_that_never_reads_is_owed_no_more_than_was_agreed() {
     }
     assert_eq!(taken, 4 + 50, "the window and the queue");
     let mut redirected = 0;
-    while world.ce().redirect(now, Id(2), packet(9)).unwrap() {
+    while world
+        .ce()
+        .redirect(now, Id(2), packet(9), Priority::URGENT_REDIRECT)
+        .unwrap()
+    {
         redirected += 1;
     }
     assert!(redirected < 10_000);
@@ -873,7 +907,11 @@ fn time_that_stands_still_is_no_endless_work() {
     let (link, _) = world.link_of(0, CE).unwrap();
     world.ce().handle_writable(link, false);
     let now = world.now;
-    while world.ce().redirect(now, Id(2), packet(9)).unwrap() {}
+    while world
+        .ce()
+        .redirect(now, Id(2), packet(9), Priority::URGENT_REDIRECT)
+        .unwrap()
+    {}
     let mut at = Instant::ZERO;
     for _ in 0..20 {
         let Some(next) = world.ce().poll_timeout() else {

@@ -19,7 +19,7 @@ use weir_protocol::session::ce::{
     Ce, Deadlines, Event, LinkId, Manner, Params, RequestId, TransactionId,
 };
 use weir_protocol::session::execute;
-use weir_protocol::wire::header::{Ack, Execution, Flags, Phase};
+use weir_protocol::wire::header::{Ack, Execution, Flags, Phase, Priority};
 use weir_protocol::wire::message::association_teardown::TeardownReason;
 use weir_protocol::wire::message::{
     AssociationTeardown, Config, ConfigResponse, Heartbeat, Selects,
@@ -217,7 +217,12 @@ impl Stage {
                 }
             }
             Act::Transact(fes, parts, spans) => self.transact(&fes, parts, spans),
-            Act::Redirect(fe) => drop(self.ce.redirect(now, Id(fe), packet(1))),
+            Act::Redirect(fe) => {
+                drop(
+                    self.ce
+                        .redirect(now, Id(fe), packet(1), Priority::URGENT_REDIRECT),
+                )
+            }
             Act::Release(fe) => self.ce.release(now, Id(fe), TeardownReason::Normal),
             Act::Heartbeats(fe, heartbeats) => {
                 self.ce.set_heartbeats(now, Id(fe), heartbeats).unwrap();

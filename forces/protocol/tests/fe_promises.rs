@@ -231,7 +231,11 @@ impl Stage {
                     self.fe.notify(now, &event).unwrap();
                 }
             }
-            Act::Redirect => drop(self.fe.redirect(now, packet(1)).unwrap()),
+            Act::Redirect => drop(
+                self.fe
+                    .redirect(now, packet(1), Priority::URGENT_REDIRECT)
+                    .unwrap(),
+            ),
             Act::Release(at) => self.fe.release(now, CES[at]),
             Act::Ces(order) => {
                 let ces: Vec<_> = order.iter().map(|at| CES[*at]).collect();

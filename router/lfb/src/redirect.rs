@@ -69,6 +69,21 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     flag(14, "next_hop", "whether packets whose next hop does not answer go to the control element"),
     flag(15, "too_big", "whether packets above the MTU that may not be fragmented go to the control element"),
     flag(16, "router_alert", "whether packets with the router alert option go to the control element and no further"),
+    Parameter::new(
+        "classes",
+        Kind::Flag,
+        "true",
+        "whether exceptions have classes, each with its own part of the buckets and its own ring: routing protocols, \
+         neighbours, local, errors",
+    )
+    .id(17),
+    Parameter::new(
+        "peers",
+        Kind::Text(ADDRESSES_LEN_MAX),
+        "",
+        "addresses, separated by spaces, whose BGP and BFD packets are of the class of routing protocols",
+    )
+    .id(18),
 ];
 
 /// The checked components.
@@ -98,7 +113,8 @@ impl RedirectPlan {
 
     /// Makes a plan from checked settings; an error names the component.
     pub(crate) fn new(settings: Settings) -> Result<Self, (&'static str, String)> {
-        let addresses = addresses(settings.text("addresses")).map_err(|why| ("addresses", why))?;
+        let set = |name| addresses(settings.text(name)).map_err(|why| (name, why));
+        let (addresses, peers) = (set("addresses")?, set("peers")?);
         let ts = settings.span("ts");
         let rate = |name| {
             let bits = u128::from(settings.count(name));
@@ -114,6 +130,8 @@ impl RedirectPlan {
             next_hop: settings.flag("next_hop"),
             too_big: settings.flag("too_big"),
             router_alert: settings.flag("router_alert"),
+            classes: settings.flag("classes"),
+            peers,
             limits: Limits {
                 flow_control: settings.flag("flow_control"),
                 committed: rate("bc"),

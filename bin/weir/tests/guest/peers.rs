@@ -1,4 +1,4 @@
-//! Light flows beside a full upload and a full download of a box that translates: with mode queue, and with the queues of
+//! Light flows next to a full upload and a full download of a box that translates: with mode queue, and with the queues of
 //! the kernel, which the test machine may lack.
 
 use std::io::{Read, Write};
@@ -52,7 +52,7 @@ fn in_the_guest() {
     }
     let mut bench = Bench::without_router().expect("root in the guest");
     rules(&bench, &RULES.replace("d0", "r1"));
-    // What is measured is the queue of the box, so the devices of the hosts cut superframes.
+    // The queue of the box is under test, so the devices of the hosts cut superframes.
     for (host, device) in [(&bench.bed.source, "a0"), (&bench.bed.sink, "b0")] {
         run(host, "ethtool", &format!("-K {device} tso off gso off")).unwrap();
     }

@@ -98,7 +98,11 @@ for all of them: a sender of ten times as much keeps ten times as much. It is th
 probabilities, and less than the probability that would limit the rate: a flood fills its queue up to
 `max_threshold`. An attacker whose packets are classified as control messages drives p_c to 1 and shuts out
 redirect messages, or takes up to a fixed share from everybody else: permit only the control element's
-addresses. The next queue to be served cannot be predicted.",
+addresses. The next queue to be served cannot be predicted.
+
+What two classes cannot do. The packets of routing protocols are redirect messages too, because the control
+element's routing daemons receive them that way. A flood of other redirect messages takes their places, and
+the adjacencies end. The channel of `weir fe` and `weir ce` therefore sends them before this discipline.",
     parameters: Params::TABLE,
     gauges: &[
         Gauge::level(101, "control_share", Unit::PerMille, "p_c, the share of the bytes for control messages"),

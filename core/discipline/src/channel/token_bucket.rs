@@ -182,12 +182,12 @@ impl Meter {
         self.tokens = self.tokens.map(|tokens| tokens.min(self.most));
     }
 
-    /// Takes the tokens for an arriving packet.
-    fn take(&mut self, now: Instant, bytes: u64) -> Colour {
+    /// Takes the tokens for an arriving packet, if as many as for `reserve` bytes remain.
+    fn take(&mut self, now: Instant, bytes: u64, reserve: u64) -> Colour {
         self.fill(now);
         let price = bytes.saturating_mul(BYTE);
         let [committed, excess] = &mut self.tokens;
-        if *excess < price {
+        if *excess < price.saturating_add(reserve.saturating_mul(BYTE)) {
             return Colour::Red;
         }
         *excess -= price;
@@ -237,11 +237,17 @@ impl Gate {
 
     /// Whether a redirect message of this length may pass.
     pub fn passes(&mut self, now: Instant, bytes: u64) -> bool {
+        self.passes_beyond(now, bytes, 0.0)
+    }
+
+    /// [`Self::passes`] for a message that leaves this share of the burst to more important messages.
+    pub fn passes_beyond(&mut self, now: Instant, bytes: u64, reserve: f64) -> bool {
         self.stats.offered.count(bytes);
         if !self.limits.flow_control {
             return true;
         }
-        let colour = self.meter.take(now, bytes);
+        let reserve = self.limits.burst.0 as f64 * reserve;
+        let colour = self.meter.take(now, bytes, reserve as u64);
         match colour {
             Colour::Green => self.stats.committed.count(bytes),
             Colour::Yellow => self.stats.excess.count(bytes),
@@ -384,32 +390,32 @@ mod tests {
     fn colours_by_hand() {
         // 8 and 16 kbit/s fill 1 and 2 bytes a millisecond; both buckets hold 3000 bytes.
         let mut meter = Meter::new(&limits(8000, 16_000, 3000), at(0));
-        assert_eq!(meter.take(at(0), 2000), Colour::Green); // 1000 and 1000 left
-        assert_eq!(meter.take(at(0), 1001), Colour::Red); // takes nothing
-        assert_eq!(meter.take(at(500), 2000), Colour::Yellow); // 1500 and 2000 found, 1500 and 0 left
-        assert_eq!(meter.take(at(500), 1), Colour::Red);
-        assert_eq!(meter.take(at(1000), 1000), Colour::Green); // 2000 and 1000 found
-        assert_eq!(meter.take(at(1000), 1), Colour::Red);
-        assert_eq!(meter.take(at(9000), 3000), Colour::Green); // both full again
-        assert_eq!(meter.take(at(9000), 1), Colour::Red);
+        assert_eq!(meter.take(at(0), 2000, 0), Colour::Green); // 1000 and 1000 left
+        assert_eq!(meter.take(at(0), 1001, 0), Colour::Red); // takes nothing
+        assert_eq!(meter.take(at(500), 2000, 0), Colour::Yellow); // 1500 and 2000 found, 1500 and 0 left
+        assert_eq!(meter.take(at(500), 1, 0), Colour::Red);
+        assert_eq!(meter.take(at(1000), 1000, 0), Colour::Green); // 2000 and 1000 found
+        assert_eq!(meter.take(at(1000), 1, 0), Colour::Red);
+        assert_eq!(meter.take(at(9000), 3000, 0), Colour::Green); // both full again
+        assert_eq!(meter.take(at(9000), 1, 0), Colour::Red);
     }
 
     #[test]
     fn new_rates_leave_the_tokens() {
         let mut meter = Meter::new(&limits(8000, 8000, 3000), at(0));
-        assert_eq!(meter.take(at(0), 3000), Colour::Green);
+        assert_eq!(meter.take(at(0), 3000, 0), Colour::Green);
         // 100 ms at the old rate, 100 bytes; then 100 ms at twice that rate, 200 bytes.
         meter.change(&limits(16_000, 16_000, 3000), at(100));
         assert_eq!(meter.tokens, [100 * BYTE; 2]);
-        assert_eq!(meter.take(at(200), 301), Colour::Red);
-        assert_eq!(meter.take(at(200), 300), Colour::Green);
+        assert_eq!(meter.take(at(200), 301, 0), Colour::Red);
+        assert_eq!(meter.take(at(200), 300, 0), Colour::Green);
         // A smaller bucket loses what it cannot hold.
         meter.change(&limits(16_000, 16_000, 2000), at(5000));
         assert_eq!(meter.tokens, [2000 * BYTE; 2]);
         // No rate, no tokens.
         meter.change(&limits(0, 0, 2000), at(5000));
-        assert_eq!(meter.take(at(6000), 2000), Colour::Green);
-        assert_eq!(meter.take(at(900_000), 1), Colour::Red);
+        assert_eq!(meter.take(at(6000), 2000, 0), Colour::Green);
+        assert_eq!(meter.take(at(900_000), 1, 0), Colour::Red);
     }
 
     #[test]
@@ -515,7 +521,7 @@ mod tests {
                     (true, true) => Colour::Green,
                 };
                 let at = Instant::ZERO + Span::from_nanos(now);
-                prop_assert_eq!(meter.take(at, bytes), expected);
+                prop_assert_eq!(meter.take(at, bytes, 0), expected);
                 if expected == Colour::Green {
                     passed[0].push((now, bytes));
                 }

@@ -137,7 +137,7 @@ impl Port {
     }
 
     /// When the link has finished all its frames.
-    pub(crate) fn free_at(&self) -> Instant {
+    pub fn free_at(&self) -> Instant {
         self.transmitter.free_at()
     }
 

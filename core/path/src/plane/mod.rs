@@ -287,6 +287,7 @@ impl Plane {
         self.observers.flush_all(&self.ports, &self.fates, now);
         self.ports.remove(number);
         self.find_shared_rates();
+        self.exceptions.renumber();
         self.bind_overlay(Some(number));
         self.passed.clear();
         self.waiting.renumber(number);

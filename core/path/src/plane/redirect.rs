@@ -38,7 +38,7 @@ impl Plane {
         self.exceptions.announce()
     }
 
-    /// Takes the waiting exceptions, oldest first.
+    /// Takes the waiting exceptions, the most important class first.
     pub fn take_exceptions(&mut self) -> VecDeque<Exception> {
         self.exceptions.take()
     }
@@ -62,7 +62,7 @@ impl Plane {
     #[cold]
     pub fn redirect(&mut self, ingress: usize, packet: Packet, cause: Cause, now: Instant) {
         let frame = self.pool.frame(&packet);
-        let port = &self.ports[ingress].name;
+        let port = (ingress, &*self.ports[ingress].name);
         let reason = self.exceptions.push(cause, port, frame, now);
         self.discard(packet, reason);
     }

@@ -107,7 +107,7 @@ impl Plane {
                 }
             }
         };
-        // A full outbox is asked again once its device has taken some frames.
+        // A full outbox has room again once its device has taken some frames.
         let is_full = |m: &Member| !self.has_room(m.number) && !self.ports[m.number].port.is_idle();
         let full = shared.members.iter().any(is_full).then_some(now);
         for member in &shared.members {

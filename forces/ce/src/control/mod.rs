@@ -26,7 +26,7 @@ use weir_protocol::schema::Registry;
 use weir_protocol::session::ce::{
     Ce, Event, LinkId, ParamsError, RequestId, TransactionId, Transmit,
 };
-use weir_protocol::wire::header::View;
+use weir_protocol::wire::header::{Priority, View};
 use weir_protocol::wire::message::PacketRedirect;
 use weir_protocol::wire::message::association_teardown::TeardownReason;
 use weir_protocol::wire::{Id, MessageKind};
@@ -209,8 +209,15 @@ impl Control {
     }
 
     /// Sends packets to an FE. Returns false if they are dropped because the FE is not associated or its queue is full.
-    pub fn redirect(&mut self, now: Instant, fe: Id, packets: PacketRedirect) -> bool {
-        self.ce.redirect(now, fe, packets).unwrap_or(false)
+    pub fn redirect(
+        &mut self,
+        now: Instant,
+        fe: Id,
+        packets: PacketRedirect,
+        priority: Priority,
+    ) -> bool {
+        let sent = self.ce.redirect(now, fe, packets, priority);
+        sent.unwrap_or(false)
     }
 
     /// Ends all associations, before the program ends.

@@ -5,25 +5,31 @@
 //!          <--answers--            <-- frames of the CE's own kernel
 //! ```
 //!
-//! The FE reports a port's MAC address, MTU and instance. The CE reads them after each association and then every
-//! ten seconds, because an interface may appear later, or be replaced.
+//! The FE reports a port's MAC address, MTU, carrier and instance. The CE reads them after each association, after each
+//! loss and return of a carrier, and then every ten seconds, because an interface may appear later, or be replaced.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 use weir_base::{Instant, Span};
-use weir_model::Value;
+use weir_lfb::named::Named;
+use weir_model::{ElementPath, Value};
+use weir_path::exception::is_of_neighbours;
 use weir_protocol::wire::Id;
+use weir_protocol::wire::header::Priority;
 use weir_protocol::wire::message::PacketRedirect;
 use weir_protocol::wire::redirect::Redirect;
 use weir_wire::ethernet::{self, Mac};
 use weir_wire::mac;
+use weir_wire::routing::RoutingProtocol;
 
 use super::remote::RemotePlan;
 use super::{Answers, Outcome, RemotePort, Stats, to_port};
 use crate::Control;
-use crate::contract::{Answer, LogEvent, Output, Request, Ticket};
+use crate::contract::{
+    Answer, CeSubscription, Filter, LogEvent, Output, Refusal, Request, Ticket, WatchId,
+};
 
 /// Tickets of these requests have this bit set; tickets of the driver must not.
 const OWN: u64 = 1 << 62;
@@ -41,6 +47,8 @@ pub struct TapPlan {
     pub mac: Mac,
     /// MTU of the remote port, in bytes.
     pub mtu: u32,
+    /// Whether the remote port is up and has a carrier.
+    pub carrier: bool,
     /// Addresses of the TAP device, with the networks of their links.
     pub addresses: Vec<IpNet>,
 }
@@ -62,10 +70,23 @@ pub enum Effect {
 pub struct Remotes {
     fes: BTreeMap<Id, Fe>,
     answers: Answers,
-    open: BTreeMap<Ticket, Id>,
+    open: BTreeMap<Ticket, (Id, Asked)>,
+    /// Watches of carriers.
+    watches: BTreeMap<WatchId, Id>,
     effects: VecDeque<Effect>,
     last_ticket: u64,
 }
+
+/// Purpose of a request of this module.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Ports,
+    Watch,
+    Notices(WatchId),
+}
+
+/// The events of a port after which the CE reads the ports again.
+const CARRIER_EVENTS: [&str; 2] = ["carrier_lost", "carrier_found"];
 
 #[derive(Debug)]
 struct Fe {
@@ -75,6 +96,8 @@ struct Fe {
     ports: Vec<RemotePort>,
     /// Time of the next read of the ports; `None` while the FE is disconnected.
     due: Option<Instant>,
+    /// Whether the carriers of its ports are watched. A watch outlives the association.
+    is_watched: bool,
     /// The last error reported to the operator.
     trouble: Option<String>,
 }
@@ -93,6 +116,7 @@ impl Remotes {
                 plans: own.cloned().collect(),
                 ports: Vec::new(),
                 due: None,
+                is_watched: false,
                 trouble: None,
             };
             (id, fe)
@@ -102,6 +126,7 @@ impl Remotes {
             fes: fes.filter(|(_, fe)| !fe.plans.is_empty()).collect(),
             answers: Answers::new(secret),
             open: BTreeMap::new(),
+            watches: BTreeMap::new(),
             effects: VecDeque::new(),
             last_ticket: OWN,
         }
@@ -125,14 +150,19 @@ impl Remotes {
                 return None;
             }
             Output::Answer(ticket, answer) => match self.open.remove(&ticket) {
-                Some(fe) => {
-                    if let Ok(Answer::Value(rows)) = answer {
-                        self.learn(control, fe, &rows);
-                    }
-                    return None; // without an answer, the known ports stay as they are
+                Some((fe, asked)) => {
+                    self.handle_answer(control, fe, asked, answer);
+                    return None;
                 }
                 None => return Some(Output::Answer(ticket, answer)),
             },
+            Output::Noticed(watch) if self.watches.contains_key(&watch) => {
+                let fe = self.fes.get_mut(&self.watches[&watch]);
+                if let Some(due) = fe.and_then(|fe| fe.due.as_mut()) {
+                    *due = now;
+                }
+                return None;
+            }
             // An FE that refuses a part of its desired state still has ports.
             Output::LogEvent(LogEvent::InSync(ref fe, _) | LogEvent::Refused(ref fe, _)) => {
                 if let Some(fe) = self.named(fe) {
@@ -165,27 +195,67 @@ impl Remotes {
             return;
         };
         // The CE drops frames for a disconnected FE, as an unplugged cable would.
+        let priority = priority_of(&frame);
         if let Some(port) = control.port(fe, port)
             && let Ok(packet) = to_port(port, frame)
         {
-            send(now, control, fe, packet);
+            send(now, control, fe, packet, priority);
         }
     }
 
     /// Sends the reads that are due at `now`.
     pub fn settle(&mut self, now: Instant, control: &mut Control) {
+        let mut requests = Vec::new();
         for (id, fe) in &mut self.fes {
-            if fe.due.is_some_and(|at| at <= now) {
-                fe.due = Some(now + READ_INTERVAL);
-                self.last_ticket = (self.last_ticket + 1) | OWN;
-                let ticket = Ticket(self.last_ticket);
-                self.open.insert(ticket, *id);
-                let request = Request::Read {
-                    fe: fe.name.clone(),
-                    class: "ports".to_owned(),
-                };
-                control.request(now, ticket, request);
+            if fe.due.is_none_or(|at| at > now) {
+                continue;
             }
+            fe.due = Some(now + READ_INTERVAL);
+            let (of, class) = (fe.name.clone(), "ports".to_owned());
+            requests.push((*id, Asked::Ports, Request::Read { fe: of, class }));
+            let watches = self.watches.iter().filter(|(_, of)| *of == id);
+            // A watch ends if nobody fetches its notices.
+            requests.extend(
+                watches.map(|(watch, _)| (*id, Asked::Notices(*watch), Request::Fetch(*watch))),
+            );
+            if !std::mem::replace(&mut fe.is_watched, true) {
+                requests.extend(fe.watches().map(|request| (*id, Asked::Watch, request)));
+            }
+        }
+        for (id, asked, request) in requests {
+            self.last_ticket = (self.last_ticket + 1) | OWN;
+            let ticket = Ticket(self.last_ticket);
+            self.open.insert(ticket, (id, asked));
+            control.request(now, ticket, request);
+        }
+    }
+
+    /// Without an answer, the known ports stay as they are.
+    fn handle_answer(
+        &mut self,
+        control: &Control,
+        id: Id,
+        asked: Asked,
+        answer: Result<Answer, Refusal>,
+    ) {
+        match (asked, answer) {
+            (Asked::Ports, Ok(Answer::Value(rows))) => self.learn(control, id, &rows),
+            (Asked::Watch, Ok(Answer::Watching(watch))) => {
+                self.watches.insert(watch, id);
+            }
+            (Asked::Watch, Err(_)) => self.watch_again(id),
+            (Asked::Notices(watch), Err(_)) => {
+                self.watches.remove(&watch);
+                self.watch_again(id);
+            }
+            _ => {}
+        }
+    }
+
+    /// Subscribes again with the next read of the ports.
+    fn watch_again(&mut self, id: Id) {
+        if let Some(fe) = self.fes.get_mut(&id) {
+            fe.is_watched = false;
         }
     }
 
@@ -224,7 +294,9 @@ impl Remotes {
                         self.effects.push_back(Effect::Frame(interface, frame));
                     }
                 }
-                Outcome::Answer(answer) => send(now, control, id, answer),
+                Outcome::Answer(answer) => {
+                    send(now, control, id, answer, Priority::OTHER_REDIRECT);
+                }
                 Outcome::Dropped(_) => {} // counted
             }
         }
@@ -255,6 +327,7 @@ impl Remotes {
                     interface: interface.clone(),
                     mac: port.mac,
                     mtu: port.mtu,
+                    carrier: port.carrier,
                     addresses: plan.addresses.clone(),
                 })),
                 (Some(_), None) => {}
@@ -273,11 +346,29 @@ impl Remotes {
     }
 }
 
+impl Fe {
+    /// Subscriptions to the carriers of the ports with a TAP.
+    fn watches(&self) -> impl Iterator<Item = Request> {
+        let plans = self.plans.iter().filter(|plan| plan.interface.is_some());
+        plans.flat_map(|plan| {
+            CARRIER_EVENTS.map(|event| {
+                let path = ElementPath {
+                    fe: plan.fe.clone(),
+                    path: Named::Port.path(&plan.port).join(event),
+                };
+                let filter = Filter::default();
+                Request::Watch(CeSubscription { path, filter })
+            })
+        })
+    }
+}
+
 /// A port with an interface.
 struct Found<'v> {
     name: &'v str,
     mac: Mac,
     mtu: u32,
+    carrier: bool,
 }
 
 impl<'v> Found<'v> {
@@ -288,13 +379,23 @@ impl<'v> Found<'v> {
             name: row.text("port")?,
             mac,
             mtu: u32::try_from(mtu).ok()?,
+            carrier: row.text("state") == Some("up"),
         })
     }
 }
 
+/// The priority of a frame of the CE's kernel.
+fn priority_of(frame: &[u8]) -> Priority {
+    if RoutingProtocol::of_frame(frame).is_some() || is_of_neighbours(frame) {
+        Priority::URGENT_REDIRECT
+    } else {
+        Priority::OTHER_REDIRECT
+    }
+}
+
 /// Sends a packet to an FE. Drops the packet if the queue has no room; any packet may be lost.
-fn send(now: Instant, control: &mut Control, fe: Id, packet: Redirect) {
+fn send(now: Instant, control: &mut Control, fe: Id, packet: Redirect, priority: Priority) {
     if let Ok(packets) = PacketRedirect::new(vec![packet]) {
-        let _ = control.redirect(now, fe, packets);
+        let _ = control.redirect(now, fe, packets, priority);
     }
 }

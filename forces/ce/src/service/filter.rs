@@ -14,6 +14,7 @@ use super::OfFe;
 const REDIRECT: &str = "redirect";
 /// The LFB's flag that is not a kind of exception.
 const FLOW_CONTROL: &str = "flow_control";
+const CLASSES: &str = "classes";
 
 const RATE: Parameter = Parameter::new(
     "rate",
@@ -61,12 +62,14 @@ pub(super) fn operations(filter: &FilterRequest) -> Result<OfFe, String> {
     Ok((filter.fe.clone(), operations))
 }
 
-/// The kinds of exceptions: the flags of the class, except the flag of its token bucket.
+/// The kinds of exceptions: the flags of the class, except the flags of its token buckets and of its classes.
 fn kinds() -> Vec<&'static str> {
     let parameters = Block::find(REDIRECT).map_or(&[][..], |block| block.class.parameters);
     let flags = parameters.iter().filter(|p| p.kind == Kind::Flag);
     let names = flags.map(|parameter| parameter.name);
-    names.filter(|name| *name != FLOW_CONTROL).collect()
+    names
+        .filter(|name| ![FLOW_CONTROL, CLASSES].contains(name))
+        .collect()
 }
 
 #[cfg(test)]

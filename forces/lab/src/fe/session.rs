@@ -13,7 +13,7 @@ use weir_forces_live::tml::{
 use weir_live::clock;
 use weir_protocol::session::execute::{self, Answer, Leaf, Target};
 use weir_protocol::session::fe::{Event, Failover, Fe, Params, Retry, Standby, Ticket};
-use weir_protocol::wire::header::Flags;
+use weir_protocol::wire::header::{Flags, Priority};
 use weir_protocol::wire::message::{AssociationSetup, Config};
 use weir_protocol::wire::{Body, Id, ResultCode};
 
@@ -239,7 +239,7 @@ impl Element {
         let (packets, next_packet) = self.packets.due(since);
         for _ in 0..packets {
             if let Ok(packet) = message::packet(BYTES) {
-                let _ = self.fe.redirect(now, packet); // a redirect may be lost
+                let _ = self.fe.redirect(now, packet, Priority::OTHER_REDIRECT); // a redirect may be lost
             }
             self.packets.sent += 1;
             self.drive();

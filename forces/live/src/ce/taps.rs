@@ -53,6 +53,7 @@ impl Taps {
             if open.plan != plan {
                 open.tap.set_mac(plan.mac)?;
                 open.tap.set_mtu(plan.mtu)?;
+                open.tap.set_carrier(plan.carrier)?;
                 open.plan = plan;
             }
             return Ok(());
@@ -62,6 +63,7 @@ impl Taps {
             addresses::add(&plan.interface, *address)
                 .map_err(|error| Trouble::Address(plan.interface.clone(), *address, error))?;
         }
+        tap.set_carrier(plan.carrier)?;
         let reading = tokio::spawn(read(Arc::clone(&tap), inputs.clone())).abort_handle();
         tracing::info!(
             interface = plan.interface,

@@ -42,7 +42,7 @@ use self::transaction::Transaction;
 pub use self::transaction::{Deadlines, TransactionError};
 use super::outbox::Outbox;
 use super::{Dropped, Drops, Heartbeats, Loss};
-use crate::wire::header::{Execution, Flags};
+use crate::wire::header::{Execution, Flags, Priority};
 use crate::wire::message::association_teardown::TeardownReason;
 use crate::wire::message::{Config, PacketRedirect, Query};
 use crate::wire::{Body, Id, IdKind, LfbSelect, Message, MessageKind, OperationKind};
@@ -308,6 +308,7 @@ impl Ce {
         now: Instant,
         fe: Id,
         packets: PacketRedirect,
+        priority: Priority,
     ) -> Result<bool, RequestError> {
         let association = self.fes.get(&fe).ok_or(RequestError::Unassociated(fe))?;
         let has_room = self
@@ -319,7 +320,11 @@ impl Ce {
             return Ok(false);
         }
         let body = Body::PacketRedirect(packets);
-        let message = Message::new(self.envelope(fe, 0, flags(body.kind())), body)?;
+        let flags = Flags {
+            priority,
+            ..Flags::default()
+        };
+        let message = Message::new(self.envelope(fe, 0, flags), body)?;
         self.send(now, fe, &message);
         Ok(true)
     }

@@ -50,7 +50,7 @@ use self::transaction::Participant;
 pub use self::transaction::Stage;
 use super::answer::{has_failure, short};
 use super::{Dropped, Drops, Heartbeats, Loss};
-use crate::wire::header::{Ack, Flags, Phase, View};
+use crate::wire::header::{Ack, Flags, Phase, Priority, View};
 use crate::wire::message::{EventNotification, PacketRedirect, QueryResponse};
 use crate::wire::{Body, Id, Message, MessageKind, Outcome, ResultCode, WireError};
 
@@ -415,12 +415,20 @@ impl Fe {
     }
 
     /// Sends packets to the master. If there is no master or its queue is full, drops them and returns false.
-    pub fn redirect(&mut self, now: Instant, packets: PacketRedirect) -> Result<bool, WireError> {
+    pub fn redirect(
+        &mut self,
+        now: Instant,
+        packets: PacketRedirect,
+        priority: Priority,
+    ) -> Result<bool, WireError> {
         let master = self.peers.iter().position(|p| Some(p.id) == self.master);
         match master {
             Some(at) => {
                 self.ask_quiet(now, at);
-                let flags = flags(MessageKind::PacketRedirect);
+                let flags = Flags {
+                    priority,
+                    ..Flags::default()
+                };
                 self.send(now, at, 0, flags, Body::PacketRedirect(packets))
             }
             None => {

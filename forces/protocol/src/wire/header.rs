@@ -170,6 +170,12 @@ impl Priority {
         })
     }
 
+    /// The priority of a redirect that others may wait for: the sender ranks redirects (RFC 5810, 6.1), and the low
+    /// channel has two priorities (RFC 5811, 4.2.1).
+    pub const OTHER_REDIRECT: Self = Self(1);
+    /// The priority of a redirect of a routing protocol, or of neighbour discovery.
+    pub const URGENT_REDIRECT: Self = Self::of(MessageKind::PacketRedirect);
+
     /// The priority as a number from 0 to 7.
     pub const fn level(self) -> u8 {
         self.0

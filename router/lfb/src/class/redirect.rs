@@ -155,6 +155,15 @@ const COLUMNS: &[Column<Counted>] = &[
         .about("Packets from the control element that could not be sent.")
         .shown(&[Cell::new("REFUSED").of("packets").since_start()])
         .read(|counted| counted.stats.refused.into()),
+    component(27, "routing", COUNT, "")
+        .about("Exceptions of the class of routing protocols that were passed on to the control element.")
+        .read(|counted| counted.stats.routing.into()),
+    component(28, "crowded", COUNT, "")
+        .about(
+            "Exceptions dropped because a routing protocol, or neighbour discovery, exceeded its limit at a port.",
+        )
+        .shown(&[Cell::new("CROWDED").of("packets").since_start()])
+        .read(|counted| counted.stats.crowded.into()),
     component(24, "control", MESSAGES, "")
         .about("Control messages sent to control elements: all messages except exceptions.")
         .read(|counted| {

@@ -82,6 +82,14 @@ pub(super) fn set_mtu(name: &str, mtu: u32) -> Result<(), MakeError> {
     done.map_err(refused(name, "set the MTU"))
 }
 
+/// Sets whether the interface that belongs to this file has a carrier.
+pub(super) fn set_carrier(name: &str, file: &File, carrier: bool) -> Result<(), MakeError> {
+    let carrier = libc::c_int::from(carrier);
+    // SAFETY: TUNSETCARRIER reads one int.
+    let done = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETCARRIER, &raw const carrier) };
+    crate::sys::check(done).map_err(refused(name, "set the carrier"))
+}
+
 /// Switches an interface on.
 pub(super) fn switch_on(name: &str) -> Result<(), MakeError> {
     let mut request = request(name);

@@ -69,6 +69,11 @@ impl Tap {
         made::set_mtu(&self.name, mtu)
     }
 
+    /// Sets whether the link has a carrier.
+    pub fn set_carrier(&self, carrier: bool) -> Result<(), MakeError> {
+        made::set_carrier(&self.name, self.file.get_ref(), carrier)
+    }
+
     /// The next frame that the kernel sends, written to the front of `buffer`; returns its length. A frame that is longer
     /// than the buffer is cut.
     pub async fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
