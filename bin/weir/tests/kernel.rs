@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{ANSWERED, Bench, PATIENCE, PING, UNPACED, eventually};
+use crate::common::{ANSWERED, Bench, PATIENCE, PING, UNPACED, eventually, logged};
 use crate::gateway::{CONFIG, bypassed, forwarded, received, rules, stacks, wan};
 use crate::oracle::{self, Case, Probe, V4, V6};
 use weir_benches::testbed::{MACS, SINK, SOURCE, Testbed, run, udp_frame};
@@ -79,9 +79,7 @@ fn rules_that_appear_later_are_seen_and_refuse_a_new_configuration() {
     assert_eq!(words, ["late", "closed", "forward"]);
     let flags = ["policy_drop", "at_start"].map(|name| row.get(name).unwrap().clone());
     assert_eq!(flags, [Value::Flag(true), Value::Flag(false)]);
-    let log = bench.log();
-    let line = log.lines().find(|l| l.contains("ERROR")).unwrap();
-    assert!(line.contains("late") && line.contains("closed"), "{line}");
+    logged(|| bench.log(), &["ERROR", "late", "closed"]);
     assert!(bench.ask(&["show", "netfilter"]).contains("closed"));
     let ports = bench.ask(&["show", "ports"]);
     assert!(
@@ -142,11 +140,7 @@ fn a_router_may_stop_when_rules_appear() {
     };
     // Also with the old name of the key.
     bench.start(&format!("netfilter_change = \"stop\"\n{CONFIG}"));
-    assert!(
-        bench.log().contains("write `kernel_change = \"stop\"`"),
-        "{}",
-        bench.log()
-    );
+    logged(|| bench.log(), &["write `kernel_change = \"stop\"`"]);
     assert!(bench.ping(ANSWERED));
     rules(&bench, FORWARD_DROP);
     assert_eq!(bench.ended().code(), Some(1));
@@ -188,16 +182,10 @@ fn every_hook_refuses_the_start_and_permission_is_logged() {
     eventually("what is bypassed is known", || bypassed(&bench).len() == 3);
     let at_start = |row: &Value| row.get("at_start") == Some(&Value::Flag(true));
     assert!(bypassed(&bench).iter().all(at_start));
+    let warning = logged(|| bench.log(), &["WARN", "bypass_netfilter"]);
+    let names = |(_, chain, _): &(_, &str, _)| warning.contains(chain);
+    assert!(chains.iter().all(names), "{warning}");
     let log = bench.log();
-    let warning = log
-        .lines()
-        .find(|l| l.contains("WARN") && l.contains("bypass_netfilter"));
-    assert!(
-        chains
-            .iter()
-            .all(|(_, chain, _)| warning.unwrap().contains(chain)),
-        "{log}"
-    );
     assert!(!log.contains("ERROR"), "{log}");
 }
 

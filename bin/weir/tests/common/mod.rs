@@ -410,6 +410,17 @@ pub(crate) fn eventually(what: &str, condition: impl FnMut() -> bool) {
     eventually_or(what, String::new, condition);
 }
 
+/// A line of a log with all these words, once the thread that logs has written it.
+pub(crate) fn logged(log: impl Fn() -> String, words: &[&str]) -> String {
+    let find = || {
+        let log = log();
+        let has_all = |line: &&str| words.iter().all(|word| line.contains(word));
+        log.lines().find(has_all).map(str::to_owned)
+    };
+    eventually_or(&format!("a line with {words:?}"), &log, || find().is_some());
+    find().unwrap()
+}
+
 pub(crate) fn eventually_or(
     what: &str,
     why: impl Fn() -> String,

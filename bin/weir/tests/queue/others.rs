@@ -6,7 +6,7 @@ use weir_live::device::{Device, Direction};
 use weir_live::namespace::Namespace;
 
 use super::{CONFIG, await_queues, bench};
-use crate::common::{ANSWERED, Bench, PING};
+use crate::common::{ANSWERED, Bench, PING, logged};
 use crate::gateway::rules;
 
 /// Counters of ICMP before and after the chains of weir, whose priority is -500.
@@ -96,12 +96,11 @@ fn others_see_received_frames_twice_before_the_hook_and_once_after_it() {
     count_in_tc(&bench.bed.router, &SIDES);
     bench.start(CONFIG);
     await_queues(&bench);
-    let log = bench.log();
-    assert!(
-        log.contains("each received frame passes these traffic-control filters twice")
-            && log.contains("r1: u32, pref 7"),
-        "{log}"
+    logged(
+        || bench.log(),
+        &["each received frame passes these traffic-control filters twice"],
     );
+    logged(|| bench.log(), &["r1: u32, pref 7"]);
     let open = || AfPacket::open("r1", Options::default()).unwrap();
     let mut socket = bench.bed.router.enter(open).unwrap();
     let before = seen(&bench);
