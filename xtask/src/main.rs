@@ -73,7 +73,7 @@ const LONG: &[&str] = &[
     "many_ports_come_and_go_at_once_while_others_forward",
     "guards_hold_under_a_flood_of_packets",
     "devices_of_many_kinds_are_queued_in_a_guest",
-    "light_flows_wait_no_longer_than_with_cake_in_a_guest",
+    "light_flows_are_compared_with_queues_of_the_kernel_in_a_guest",
     "a_stranger_has_a_protected_uplink_in_minutes",
     "a_router_under_fire_is_as_before",
     "lru_fq_keeps_tcp_and_the_web_alive_under_a_flood",
