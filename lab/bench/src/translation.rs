@@ -26,8 +26,8 @@ use crate::live::frame;
 const FLOWS: [u32; 4] = [64, 4096, 32_768, 100_000];
 /// Flows of a host inside.
 const FLOWS_PER_HOST: u16 = 50;
-/// Passes over all flows until each has an answer, at most.
-const PASSES_MAX: usize = 1000;
+/// Maximum passes until each flow has an answer. A flow whose set is full never keeps its answer.
+const PASSES_MAX: usize = 40;
 /// Flows to a server.
 const PORTS: u32 = 16_384;
 
