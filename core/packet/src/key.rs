@@ -191,8 +191,8 @@ impl FlowKey {
         (u128::from_be_bytes(address) & (u128::MAX << (128 - length))).to_be_bytes()
     }
 
-    /// The part of a key that SipHash reads after the addresses: the ports in network order, protocol and family; and the length of
-    /// the message (38 bytes).
+    /// The part of a key that SipHash reads after the addresses: the ports in network order, protocol and family; and the
+    /// length of the message (38 bytes).
     #[inline]
     fn last_word(&self) -> u64 {
         u64::from(self.source_port.swap_bytes())
@@ -418,8 +418,7 @@ impl Keys {
     #[inline]
     pub fn hash_in_table(&self, key: &FlowKey) -> u64 {
         let [_, _, c] = self.table_secret;
-        let (source, destination) = (key.source, key.destination);
-        let [source, destination] = [source, destination].map(|address| self.hash_address(address));
+        let [source, destination] = [key.source, key.destination].map(|end| self.hash_address(end));
         folded(source ^ c, destination ^ key.last_word())
     }
 

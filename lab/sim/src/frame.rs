@@ -18,7 +18,6 @@ pub struct Frame {
     pub hop: Hop,
     /// The layer-2 length, in bytes.
     pub len: u32,
-    /// The class at the port.
     /// The class of the packet.
     pub class: Class,
     /// The queue at the port.

@@ -93,7 +93,7 @@ impl Measured {
     fn of(name: &str, bench: &Bench) -> Self {
         let is_over = AtomicBool::new(false);
         let bulk = [(); 2].map(|()| AtomicU64::new(0));
-        let (mut delays, elapsed) = thread::scope(|scope| {
+        let (mut delays, rates) = thread::scope(|scope| {
             for (is_up, bytes) in [true, false].into_iter().zip(&bulk) {
                 let (from, to) = stream(bench, is_up);
                 let is_over = &is_over;
@@ -105,19 +105,19 @@ impl Measured {
             let start = Instant::now();
             let delays = light(bench);
             let elapsed = start.elapsed().as_secs_f64();
-            for (bytes, before) in bulk.iter().zip(before) {
-                bytes.fetch_sub(before, Ordering::Relaxed);
-            }
-            let total = bulk.each_ref().map(|bytes| bytes.load(Ordering::Relaxed));
+            let rates = [0, 1].map(|n| {
+                let arrived = bulk[n].load(Ordering::Relaxed) - before[n];
+                arrived as f64 * 8e-6 / elapsed
+            });
             is_over.store(true, Ordering::Relaxed);
-            (delays, total.map(|bytes| bytes as f64 * 8e-6 / elapsed))
+            (delays, rates)
         });
         delays.sort_unstable();
         let at = |share: f64| delays[(delays.len() as f64 * share) as usize];
         let (p50, p99) = (at(0.5), at(0.99));
         let lost = PACKETS - delays.len();
         println!(
-            "{name}: light p50 {p50:?}, p99 {p99:?}, lost {lost}; TCP up and down {elapsed:.2?} Mbit/s"
+            "{name}: light p50 {p50:?}, p99 {p99:?}, lost {lost}; TCP up and down {rates:.2?} Mbit/s"
         );
         Self { p50 }
     }

@@ -572,6 +572,11 @@ impl PlanePort {
         side.is_some_and(|side| side.direction == Direction::Inbound)
     }
 
+    /// Whether the outbox is full: the port cannot go on until the device has taken some frames.
+    pub(crate) fn is_full(&self) -> bool {
+        self.outbox.len() >= OUTBOX_MAX && !self.port.is_idle()
+    }
+
     /// Whether the port leads to processes of this machine instead of a link.
     pub fn is_local(&self) -> bool {
         self.is_local

@@ -49,6 +49,13 @@ impl SharedRate {
     pub(crate) fn is_first(&self, number: usize) -> bool {
         self.members.first().is_some_and(|m| m.number == number)
     }
+
+    /// Makes the links of all members busy until this time.
+    fn wait_for(&self, free_at: Instant, ports: &mut [PlanePort]) {
+        for member in &self.members {
+            ports[member.number].port.wait_for(free_at);
+        }
+    }
 }
 
 impl Plane {
@@ -102,14 +109,12 @@ impl Plane {
                     shared.virtual_time = member.served.max(time);
                     member.served = shared.virtual_time + spent;
                 }
-                for other in &shared.members {
-                    self.ports[other.number].port.wait_for(free_at);
-                }
+                shared.wait_for(free_at, &mut self.ports);
             }
         };
-        // A full outbox has room again once its device has taken some frames.
-        let is_full = |m: &Member| !self.has_room(m.number) && !self.ports[m.number].port.is_idle();
-        let full = shared.members.iter().any(is_full).then_some(now);
+        let mut members = shared.members.iter();
+        let full = members.any(|m| self.ports[m.number].is_full());
+        let full = full.then_some(now);
         for member in &shared.members {
             self.see_departed(member.number, member.held, now);
         }
@@ -121,9 +126,7 @@ impl Plane {
     pub(crate) fn share_debt(&mut self, number: usize) {
         let free_at = self.ports[number].port.free_at();
         for shared in self.shared.iter().filter(|shared| shared.has(number)) {
-            for member in &shared.members {
-                self.ports[member.number].port.wait_for(free_at);
-            }
+            shared.wait_for(free_at, &mut self.ports);
         }
     }
 

@@ -313,9 +313,7 @@ impl Plane {
         let due = slot.port.step(now, keys, fates, room, &mut |packet, _| {
             outbox.push_back(packet);
         });
-        // With a full outbox the port cannot go on until the device has taken some frames.
-        let full = slot.outbox.len() >= OUTBOX_MAX && !slot.port.is_idle();
-        due.or(full.then_some(now))
+        due.or(slot.is_full().then_some(now))
     }
 
     /// Samples, marks and measures the packets that left a port in a step. Before the step its outbox held `held` packets.
