@@ -107,12 +107,25 @@ fn list(arguments: &ListArguments) -> Result<(), Failure> {
         return print_json(&routes);
     }
     let columns = ["fe", "prefix", "via", "port"].map(Column::Left);
-    let numbers = [Column::Right("metric"), Column::Left("state")];
+    let numbers = [
+        Column::Right("metric"),
+        Column::Left("origin"),
+        Column::Left("state"),
+    ];
     let mut table = Table::new(&[&columns[..], &numbers].concat());
     for route in routes {
         let via = route.via.unwrap_or_else(|| "-".to_owned());
         let metric = route.metric.to_string();
-        table.row([route.fe, route.prefix, via, route.port, metric, route.state]);
+        let (origin, state) = (route.origin, route.state);
+        table.row([
+            route.fe,
+            route.prefix,
+            via,
+            route.port,
+            metric,
+            origin,
+            state,
+        ]);
     }
     print(&table.to_string())
 }

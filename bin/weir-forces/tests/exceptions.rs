@@ -11,6 +11,7 @@
 //! The CE has the addresses .8 on both links, the FE's kernel .1. Where network namespaces are not permitted, the tests
 //! print that and skip.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -25,7 +26,7 @@ use weir_northbound::client;
 
 use crate::promtool;
 
-const CE: &str = "\
+pub(crate) const CE: &str = "\
 id = 1
 store = \"ce.redb\"
 certificate = \"ce.crt\"
@@ -62,10 +63,11 @@ rate = \"10 Mbit\"
 ";
 
 /// An FE and its CE, which end when this value is dropped.
-struct Elements {
-    hosts: Hosts,
-    control: Namespace,
-    processes: Vec<Child>,
+pub(crate) struct Elements {
+    pub(crate) hosts: Hosts,
+    pub(crate) control: Namespace,
+    /// The CE, then the FE.
+    pub(crate) processes: Vec<Child>,
 }
 
 impl Drop for Elements {
@@ -80,6 +82,12 @@ impl Drop for Elements {
 impl Elements {
     /// Starts both, and waits until the CE acts for the ports. `None` where namespaces are not permitted.
     fn new() -> Option<Self> {
+        Self::with(CE, &[], "")
+    }
+
+    /// Like [`Self::new`], with this configuration and these environment variables of the CE, whose TAPs are found with these
+    /// options of `ip`.
+    pub(crate) fn with(ce: &str, variables: &[(&str, &str)], place: &str) -> Option<Self> {
         let hosts = Hosts::new()?;
         let control = Namespace::new().unwrap();
         let link = format!(
@@ -102,13 +110,13 @@ impl Elements {
             keys.arg("keys").arg(elements.hosts.folder.join(name));
             assert!(keys.stdout(Stdio::null()).status().unwrap().success());
         }
-        elements.start("ce", CE);
-        elements.start("fe", &format!("{FE}{UNPACED}"));
+        elements.start("ce", ce, common::weir(), variables);
+        elements.start("fe", &format!("{FE}{UNPACED}"), common::weir(), &[]);
         eventually("the FE is in sync", || {
             elements.ask("fes")[0]["state"] == "in sync"
         });
         for tap in ["edge1.lan", "edge1.wan"] {
-            let show = format!("address show dev {tap}");
+            let show = format!("{place} address show dev {tap}");
             let is_there =
                 || run(&elements.control, "ip", &show).is_ok_and(|s| s.contains("10.77."));
             eventually("the TAP device is there", is_there);
@@ -116,14 +124,21 @@ impl Elements {
         Some(elements)
     }
 
-    /// Starts `weir ce` or `weir fe`.
-    fn start(&mut self, what: &str, config: &str) {
+    /// Starts `weir ce` or `weir fe`, by this program.
+    pub(crate) fn start(
+        &mut self,
+        what: &str,
+        config: &str,
+        program: impl AsRef<OsStr>,
+        variables: &[(&str, &str)],
+    ) {
         let hosts = &self.hosts;
-        let mut command = Command::new(common::weir());
+        let mut command = Command::new(program);
         let log = std::fs::File::create(hosts.folder.join(format!("{what}.log"))).unwrap();
         command
             .arg(what)
             .arg(hosts.configure(what, config))
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log);
@@ -135,12 +150,12 @@ impl Elements {
         self.processes.push(process);
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.hosts.socket("ce")
     }
 
     /// A table of the CE.
-    fn ask(&self, table: &str) -> Value {
+    pub(crate) fn ask(&self, table: &str) -> Value {
         let rows = client::get::<Value>(&self.socket(), &format!("/v1/{table}"));
         rows.unwrap_or_default()
     }
@@ -151,7 +166,7 @@ impl Elements {
     }
 
     /// The line with the responder in the output of a ping from the source.
-    fn ping(&self, arguments: &str) -> String {
+    pub(crate) fn ping(&self, arguments: &str) -> String {
         let said = run(&self.hosts.bed.source, "ping", arguments);
         let said = said.unwrap_or_else(|error| error.to_string());
         let mut lines = said.lines();

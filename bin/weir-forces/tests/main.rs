@@ -11,6 +11,7 @@ mod forces;
 mod fpf;
 #[path = "../../weir/tests/promtool/mod.rs"]
 mod promtool;
+mod router;
 #[allow(dead_code)] // uses a part
 #[path = "../../weir/tests/lifecycle/stream.rs"]
 mod stream;

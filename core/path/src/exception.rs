@@ -35,8 +35,9 @@
 //! without a control element, and answers them itself.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use weir_base::{Bytes, Instant, Rate, Span, Tally, Throughput};
 use weir_discipline::channel::token_bucket::{Gate, Limits, Passed};
 use weir_packet::Reason;
@@ -115,6 +116,8 @@ pub struct Policy {
     pub neighbours: bool,
     /// Whether [`Cause::Multicast`] goes to the control element.
     pub multicast: bool,
+    /// The groups of [`Cause::Multicast`], as prefixes; by default the link-local groups.
+    pub groups: Vec<IpNet>,
     /// Whether [`Cause::HopLimit`] goes to the control element.
     pub hop_limit: bool,
     /// Whether [`Cause::NoRoute`] goes to the control element.
@@ -225,6 +228,10 @@ impl Default for Policy {
             addresses: BTreeSet::new(),
             neighbours: false,
             multicast: false,
+            groups: vec![
+                Ipv4Net::new_assert(Ipv4Addr::new(224, 0, 0, 0), 24).into(),
+                Ipv6Net::new_assert(Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0), 16).into(),
+            ],
             hop_limit: false,
             no_route: false,
             next_hop: false,
@@ -246,7 +253,7 @@ impl Policy {
     /// Whether packets of this cause go to the control element.
     pub fn wants(&self, cause: Cause) -> bool {
         match cause {
-            Cause::Local => !self.addresses.is_empty(),
+            Cause::Local => !self.addresses.is_empty() || self.neighbours,
             Cause::Neighbours => self.neighbours,
             Cause::Multicast => self.multicast,
             Cause::HopLimit => self.hop_limit,
@@ -302,14 +309,20 @@ impl Policy {
 
     fn cause_to_us(&self, frame: &[u8], reason: Reason) -> Option<Cause> {
         let headers = headers::peek(frame);
+        let destination = headers.destination();
         if self.neighbours && is_discovery(&headers, frame) {
             return Some(Cause::Neighbours);
         }
+        // A control element that answers neighbours has the port's link-local address, which follows from its MAC address.
+        let is_own = |a: IpAddr| {
+            let is_link_local = matches!(a, IpAddr::V6(a) if a.is_unicast_link_local());
+            self.addresses.contains(&a) || self.neighbours && is_link_local
+        };
+        let is_group = |a: IpAddr| self.groups.iter().any(|groups| groups.contains(&a));
         match reason {
-            Reason::LocalDelivery if self.addresses.contains(&headers.destination()) => {
-                Some(Cause::Local)
-            }
-            Reason::Multicast if !is_discovery(&headers, frame) => Some(Cause::Multicast),
+            Reason::LocalDelivery if is_own(destination) => Some(Cause::Local),
+            Reason::Multicast if is_discovery(&headers, frame) => None,
+            Reason::Multicast if is_group(destination) => Some(Cause::Multicast),
             _ => None,
         }
     }

@@ -43,6 +43,7 @@ use self::section::FE;
 pub use self::section::{CE, ELEMENT, ELEMENT_OF, LIBRARY, LISTENER};
 use crate::controller::{CONTROLLER, ControllerPlan, DEVICE, DevicePlan};
 use crate::exception::remote::{self, REMOTE, RemotePlan};
+use crate::router::{self, ROUTER, RouterPlan};
 
 /// The first ForCES ID of a CE (RFC 5810, 6.1).
 const CE_IDS: u32 = 0x4000_0000;
@@ -82,6 +83,8 @@ pub struct CePlan {
     pub devices: Vec<DevicePlan>,
     /// Ports of FEs for which the CE acts.
     pub remotes: Vec<RemotePlan>,
+    /// Routing suites that route for FEs.
+    pub routers: Vec<RouterPlan>,
 }
 
 /// A listener of the CE.
@@ -139,17 +142,18 @@ impl CePlan {
             faults,
             ..Builder::default()
         };
-        let names_fes = |section: &str| [CONTROLLER.key, REMOTE.key].contains(&section);
+        let names_fes = |section: &str| [CONTROLLER.key, REMOTE.key, ROUTER.key].contains(&section);
         for ((section, instance), given) in &blocks {
             if !names_fes(section) {
                 plan.add(section, instance.unwrap_or_default(), given, &mut desired);
             }
         }
         for ((section, instance), given) in blocks.iter().filter(|((key, _), _)| names_fes(key)) {
-            if *section == REMOTE.key {
-                plan.add_remote(instance.unwrap_or_default(), given)
-            } else {
-                plan.add_controller(instance.unwrap_or_default(), given)
+            let name = instance.unwrap_or_default();
+            match *section {
+                key if key == REMOTE.key => plan.add_remote(name, given),
+                key if key == ROUTER.key => plan.add_router(name, given),
+                _ => plan.add_controller(name, given),
             }
         }
         plan.finish()
@@ -185,6 +189,7 @@ struct Builder {
     controllers: Vec<ControllerPlan>,
     devices: Vec<DevicePlan>,
     remotes: Vec<RemotePlan>,
+    routers: Vec<RouterPlan>,
     faults: Vec<Fault>,
 }
 
@@ -304,6 +309,15 @@ impl Builder {
         }
     }
 
+    /// Adds a router. Call it after adding all FEs.
+    fn add_router(&mut self, name: &str, given: &[(&str, &Scalar)]) {
+        let fes: Vec<_> = self.fes.iter().map(|fe| &*fe.name).collect();
+        match RouterPlan::check(name, given, &fes) {
+            Ok(router) => self.routers.push(router),
+            Err(faults) => self.faults.extend(faults),
+        }
+    }
+
     /// Adds a controller. Call it after adding all FEs and devices.
     fn add_controller(&mut self, name: &str, given: &[(&str, &Scalar)]) {
         let fes: Vec<_> = self.fes.iter().map(|fe| &*fe.name).collect();
@@ -383,7 +397,15 @@ impl Builder {
         if let Err(faults) = RemotePlan::check_all(&self.remotes) {
             self.faults.extend(faults);
         }
+        if let Err(faults) = RouterPlan::check_all(&self.routers) {
+            self.faults.extend(faults);
+        }
+        for router in &self.routers {
+            let own = self.remotes.iter_mut().filter(|r| r.fe == router.fe);
+            own.for_each(|remote| remote.namespace.clone_from(&router.namespace));
+        }
         for fe in &mut self.fes {
+            router::desire(&self.routers, &fe.name, &mut fe.desired);
             remote::wish(&self.remotes, &fe.name, &mut fe.desired);
         }
         let page = self.page();
@@ -407,6 +429,7 @@ impl Builder {
             controllers: self.controllers,
             devices: self.devices,
             remotes: self.remotes,
+            routers: self.routers,
         })
     }
 }

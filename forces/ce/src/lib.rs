@@ -15,6 +15,7 @@
 //! - [`exception`]: handling of packets that FEs redirect
 //! - [`network`]: a running network of FEs, its failures, and requests for paths
 //! - [`route`]: routes, and the rows of forwarding tables that they compile to
+//! - [`router`]: routing suites that route for FEs
 //! - [`service`]: services as operations on LFBs of FEs
 //!
 //! Nothing here opens a socket, waits or reads a clock.
@@ -30,6 +31,7 @@ pub mod exception;
 mod leaf;
 pub mod network;
 pub mod route;
+pub mod router;
 pub mod service;
 mod settings;
 

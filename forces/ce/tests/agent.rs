@@ -13,6 +13,7 @@ use weir_ce::contract::{
 use weir_ce::desired::{Desired, DesiredValue};
 use weir_ce::exception::remote::RemotePlan;
 use weir_ce::exception::remotes::{Effect as Act, Remotes, TapPlan};
+use weir_ce::route::Hop;
 use weir_fe::fib::{Prefix, Route, RouteChange};
 use weir_fe::{Agent, Effect, RouteFailure};
 use weir_lfb::class::Block;
@@ -84,6 +85,7 @@ fn remotes() -> Remotes {
         port: "lan".to_owned(),
         addresses: vec!["192.0.2.7/24".parse().unwrap()],
         interface: Some("edge1.lan".to_owned()),
+        namespace: None,
     };
     Remotes::new(&[plan], [(FE, "edge1")], (1, 2))
 }
@@ -521,6 +523,7 @@ fn the_ce_acts_for_a_port() {
         mtu: 1500,
         carrier: true,
         addresses: vec!["192.0.2.7/24".parse().unwrap()],
+        namespace: None,
     };
     world.acts.dedup(); // the CE reads the ports again after the first report of a carrier
     assert_eq!(world.acts, [Act::Tap(tap)]);
@@ -1057,4 +1060,109 @@ fn a_thousand_rules_come_as_one_transaction() {
     world.run(Span::from_secs(10));
     assert_eq!(world.state(), "in sync", "{:?}", world.journal);
     assert!(world.plan.layers[0].compiled().is_none(), "all are gone");
+}
+
+impl World {
+    /// Routes of a routing suite, in the form of [`World::route`]; without a port the suite withdraws the route.
+    fn learn(&mut self, routes: &[&str], is_all: bool) {
+        let record = |text: &&str| {
+            let words: Vec<&str> = text.split(' ').collect();
+            let route = words.get(2).map(|port| {
+                let gateway = Some(words[1]).filter(|via| *via != "-");
+                let gateway = gateway.map(|via| via.parse().unwrap());
+                let port = (*port).into();
+                (words[3].parse().unwrap(), Hop { gateway, port })
+            });
+            (words[0].parse().unwrap(), route)
+        };
+        let records = routes.iter().map(record).collect();
+        self.control.learn(self.now, "edge1", records, is_all);
+        self.run(Span::from_millis(100));
+    }
+}
+
+#[test]
+fn routes_of_a_suite_follow_its_changes() {
+    let mut world = World::new(&[]);
+    world.control.expect_routes("edge1");
+    world.learn(
+        &["10.0.0.0/8 192.0.2.1 wan 20", "192.0.2.0/24 - wan 0"],
+        true,
+    );
+    assert_eq!(world.machine(), ["10.0.0.0/8 192.0.2.1", "192.0.2.0/24 "]);
+    // A prefix has one route, whatever its metric was before.
+    world.learn(
+        &["10.0.0.0/8 192.0.2.9 wan 30", "11.0.0.0/8 192.0.2.1 wan 20"],
+        false,
+    );
+    assert_eq!(
+        world.machine()[..2],
+        ["10.0.0.0/8 192.0.2.9", "11.0.0.0/8 192.0.2.1"]
+    );
+    // Routes of operators have their own metrics.
+    world
+        .route(RouteVerb::Add, &["10.0.0.0/8 - lan 0"])
+        .unwrap();
+    assert_eq!(world.machine()[0], "10.0.0.0/8 ");
+    let both = ["10.0.0.0/8 0 installed", "10.0.0.0/8 30 standby"];
+    assert!(
+        both.iter()
+            .all(|line| world.listed().iter().any(|found| found == line))
+    );
+    world
+        .route(RouteVerb::Delete, &["10.0.0.0/8 - lan 0"])
+        .unwrap();
+    assert_eq!(world.machine()[0], "10.0.0.0/8 192.0.2.9");
+    world.learn(&["10.0.0.0/8"], false);
+    assert_eq!(world.machine()[..1], ["11.0.0.0/8 192.0.2.1"]);
+    // A whole table replaces everything.
+    world.learn(&["12.0.0.0/8 192.0.2.1 wan 20"], true);
+    assert_eq!(world.machine(), ["12.0.0.0/8 192.0.2.1"]);
+}
+
+#[test]
+fn an_fe_keeps_its_rows_until_the_suite_has_named_all_routes() {
+    let mut world = World::new(&[]);
+    world.control.expect_routes("edge1");
+    world.learn(
+        &["10.0.0.0/8 192.0.2.1 wan 20", "11.0.0.0/8 192.0.2.1 wan 20"],
+        true,
+    );
+    // The CE starts again, and knows nothing yet.
+    world.control.expect_routes("edge1");
+    world.lose(false);
+    world.mend();
+    assert_eq!(world.machine().len(), 2);
+    world.learn(&["11.0.0.0/8 192.0.2.1 wan 20"], true);
+    assert_eq!(world.machine(), ["11.0.0.0/8 192.0.2.1"]);
+}
+
+#[test]
+fn a_refused_route_of_a_suite_does_not_hold_up_the_others() {
+    let mut world = World::new(&[]);
+    world.control.expect_routes("edge1");
+    world.unreachable = Some("198.51.100.1".parse().unwrap());
+    world.learn(
+        &[
+            "10.0.0.0/8 198.51.100.1 wan 20",
+            "11.0.0.0/8 192.0.2.1 wan 20",
+        ],
+        true,
+    );
+    assert_eq!(world.machine(), ["11.0.0.0/8 192.0.2.1"]);
+    world.learn(
+        &[
+            "12.0.0.0/8 198.51.100.1 wan 20",
+            "13.0.0.0/8 192.0.2.1 nowhere 20",
+        ],
+        false,
+    );
+    world.learn(&["14.0.0.0/8 192.0.2.1 wan 20"], false);
+    assert_eq!(
+        world.machine(),
+        ["11.0.0.0/8 192.0.2.1", "14.0.0.0/8 192.0.2.1"]
+    );
+    world.unreachable = None;
+    world.learn(&["10.0.0.0/8 198.51.100.1 wan 20"], false);
+    assert_eq!(world.machine()[0], "10.0.0.0/8 198.51.100.1");
 }

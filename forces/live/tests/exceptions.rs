@@ -105,7 +105,7 @@ impl ControlElement {
 async fn act(router: &Handle, stopped: &AtomicBool, ready: &Sender<()>) -> Stats {
     let ports = ports();
     let tap = |name, mac, address| {
-        let tap = Tap::open(name, mac, 1500).unwrap();
+        let tap = Tap::open(name, mac, 1500, None).unwrap();
         let here = Namespace::of_this_thread().unwrap();
         run(&here, "ip", &format!("addr add {address}/24 dev {name}")).unwrap();
         tap

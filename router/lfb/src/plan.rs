@@ -643,6 +643,7 @@ mod tests {
                 "redirect.burst=15000 B",
                 "redirect.classes=true",
                 "redirect.flow_control=false",
+                "redirect.groups=224.0.0.0/24 ff02::/16",
                 "redirect.hop_limit=false",
                 "redirect.multicast=false",
                 "redirect.neighbours=false",

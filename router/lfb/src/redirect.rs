@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use weir_base::setting::{Kind, Parameter, Settings};
 use weir_base::{Bytes, Rate, Span};
 use weir_discipline::channel::token_bucket::Limits;
@@ -13,6 +14,8 @@ use weir_path::exception::Policy;
 
 /// Maximum addresses of the control element at one router.
 const ADDRESSES_MAX: usize = 256;
+/// Maximum prefixes of groups: each packet to a group is compared with all.
+const GROUPS_MAX: usize = 32;
 /// The largest burst.
 pub(crate) const BURST_MAX: Bytes = Bytes(100_000_000);
 /// Longest text with addresses, in bytes.
@@ -84,6 +87,13 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         "addresses, separated by spaces, whose BGP and BFD packets are of the class of routing protocols",
     )
     .id(18),
+    Parameter::new(
+        "groups",
+        Kind::Text(ADDRESSES_LEN_MAX),
+        "224.0.0.0/24 ff02::/16",
+        "multicast groups, as prefixes separated by spaces, to which `multicast` applies; by default the link-local groups",
+    )
+    .id(19),
 ];
 
 /// The checked components.
@@ -115,6 +125,7 @@ impl RedirectPlan {
     pub(crate) fn new(settings: Settings) -> Result<Self, (&'static str, String)> {
         let set = |name| addresses(settings.text(name)).map_err(|why| (name, why));
         let (addresses, peers) = (set("addresses")?, set("peers")?);
+        let groups = groups(settings.text("groups")).map_err(|why| ("groups", why))?;
         let ts = settings.span("ts");
         let rate = |name| {
             let bits = u128::from(settings.count(name));
@@ -125,6 +136,7 @@ impl RedirectPlan {
             addresses,
             neighbours: settings.flag("neighbours"),
             multicast: settings.flag("multicast"),
+            groups,
             hop_limit: settings.flag("hop_limit"),
             no_route: settings.flag("no_route"),
             next_hop: settings.flag("next_hop"),
@@ -141,6 +153,27 @@ impl RedirectPlan {
         };
         Ok(Self { policy, settings })
     }
+}
+
+fn groups(text: &str) -> Result<Vec<IpNet>, String> {
+    let group = |word: &str| {
+        let net = word
+            .parse()
+            .or_else(|_| word.parse::<IpAddr>().map(IpNet::from));
+        let net = net.ok().filter(|net: &IpNet| net.network().is_multicast());
+        net.ok_or_else(|| {
+            format!(
+                "`{word}` is not a prefix of multicast groups; write prefixes like `224.0.0.0/24 ff02::5`"
+            )
+        })
+    };
+    let groups = text.split_whitespace().map(group);
+    let groups = groups.collect::<Result<Vec<_>, String>>()?;
+    if groups.len() > GROUPS_MAX {
+        let found = groups.len();
+        return Err(format!("{found} prefixes, but the maximum is {GROUPS_MAX}"));
+    }
+    Ok(groups)
 }
 
 fn addresses(text: &str) -> Result<BTreeSet<IpAddr>, String> {
@@ -228,6 +261,20 @@ mod tests {
             .policy
             .limits;
         assert_eq!(limits.excess, Rate::from_bps(3_000_000));
+    }
+
+    #[test]
+    fn groups_are_prefixes() {
+        let set = plan(&[("groups", "224.0.0.5 ff02::/16")]).unwrap();
+        let shown: Vec<_> = set.policy.groups.iter().map(IpNet::to_string).collect();
+        assert_eq!(shown, ["224.0.0.5/32", "ff02::/16"]);
+        for text in ["10.0.0.0/8", "ff02::/129", "all"] {
+            let (name, why) = plan(&[("groups", text)]).unwrap_err();
+            assert!(
+                why.contains("is not a prefix of multicast groups") && name == "groups",
+                "{why}"
+            );
+        }
     }
 
     #[test]

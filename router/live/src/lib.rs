@@ -111,6 +111,7 @@ pub mod device;
 pub mod echo;
 pub mod file;
 pub mod hangup;
+pub mod kept_files;
 pub mod kernel;
 pub mod lent;
 pub mod mutex;

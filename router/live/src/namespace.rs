@@ -1,6 +1,6 @@
 //! Network namespaces that vanish with the process that created them.
 //!
-//! A [`Namespace`] has no name: an open file keeps it alive, and only this process holds that file. Programs run inside
+//! A [`Namespace::new`] has no name: an open file keeps it alive, and only this process holds that file. Programs run inside
 //! it as children of one [`Spawner`], which asks the kernel to kill them when it dies. So `kill -9` of the creating
 //! process ends everything: the children die, the file closes, and the kernel removes the namespace with its links,
 //! addresses, routes and rules.
@@ -17,6 +17,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::mpsc;
 use std::thread;
@@ -39,6 +40,12 @@ impl Namespace {
                 .join()
         });
         made.unwrap_or_else(|_| Err(io::Error::other("the namespace's thread panicked")))
+    }
+
+    /// The namespace that `ip netns` knows by this name.
+    pub fn named(name: &str) -> io::Result<Self> {
+        let file = fs::File::open(Path::new("/run/netns").join(name))?;
+        Ok(Self { fd: file.into() })
     }
 
     /// The namespace of the calling thread.

@@ -134,7 +134,7 @@ pub fn spawn_tasks(running: &Arc<Running>, inbox: Inbox, tasks: &mut JoinSet<Str
 /// Passes each new state of the kernel's tables to the forwarding thread. It bypasses the element, whose decisions do
 /// not depend on the tables: a change of routes must not wait for a change of ports.
 async fn follow_kernel(running: Arc<Running>) -> String {
-    let publish = |state: &TableState| {
+    let publish = |state: &mut TableState| {
         let tables = Arc::new(state.tables().clone());
         journal::tables(&running.tables.load(), &tables);
         *lock(&running.unfollowed) = state::unfollowed(state);

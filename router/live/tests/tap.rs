@@ -56,7 +56,7 @@ async fn next_arp(tap: &Tap) -> Vec<u8> {
 #[test]
 fn the_kernel_uses_it_like_a_port_and_it_vanishes_with_its_owner() {
     inside(async || {
-        let tap = Tap::open("edge-1.wan", MAC, 1400).unwrap();
+        let tap = Tap::open("edge-1.wan", MAC, 1400, None).unwrap();
         let shown = ip("link show edge-1.wan");
         assert!(shown.contains("mtu 1400"), "{shown}");
         assert!(shown.contains("02:00:00:00:00:07"), "{shown}");
@@ -83,17 +83,19 @@ fn the_kernel_uses_it_like_a_port_and_it_vanishes_with_its_owner() {
 #[test]
 fn what_it_cannot_be_is_said() {
     inside(async || {
-        let first = Tap::open("tap7", MAC, 1500).unwrap();
-        let error = Tap::open("tap7", MAC, 1500).unwrap_err();
+        let first = Tap::open("tap7", MAC, 1500, None).unwrap();
+        let error = Tap::open("tap7", MAC, 1500, None).unwrap_err();
         assert!(matches!(error, MakeError::Taken(_)), "{error}");
-        let error = Tap::open("lo", MAC, 1500).unwrap_err();
+        let error = Tap::open("lo", MAC, 1500, None).unwrap_err();
         assert!(matches!(error, MakeError::Taken(_)), "{error}");
-        let error = Tap::open("tap8", MAC, 10).unwrap_err().to_string();
+        let error = Tap::open("tap8", MAC, 10, None).unwrap_err().to_string();
         assert!(
             error.contains("cannot set the MTU of the interface `tap8`"),
             "{error}"
         );
-        let error = Tap::open("tap8", [1; 6], 1500).unwrap_err().to_string();
+        let error = Tap::open("tap8", [1; 6], 1500, None)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("MAC address"), "{error}");
         assert_eq!(ip("link show tap8"), "");
         drop(first);
@@ -103,7 +105,7 @@ fn what_it_cannot_be_is_said() {
 #[test]
 fn frames_that_the_kernel_does_not_take_are_counted() {
     inside(async || {
-        let tap = Tap::open("tap7", MAC, 1500).unwrap();
+        let tap = Tap::open("tap7", MAC, 1500, None).unwrap();
         assert!(!tap.send(&[1; 13]).unwrap());
         assert!(!tap.send(&[]).unwrap());
         ip("link set tap7 down");
@@ -117,7 +119,7 @@ fn frames_that_the_kernel_does_not_take_are_counted() {
 #[test]
 fn a_kernel_that_sends_more_than_is_read_costs_bounded_memory() {
     inside(async || {
-        let tap = Tap::open("tap7", MAC, 1500).unwrap();
+        let tap = Tap::open("tap7", MAC, 1500, None).unwrap();
         ip("link set tap7 txqueuelen 10");
         ip("addr add 10.0.0.1/24 dev tap7");
         ip("neigh add 10.0.0.2 lladdr 02:00:00:00:00:08 dev tap7");
@@ -171,6 +173,6 @@ fn hold() {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().build().unwrap();
     let _runtime = runtime.enter();
-    let _tap = Tap::open("held", MAC, 1500).unwrap();
+    let _tap = Tap::open("held", MAC, 1500, None).unwrap();
     std::thread::sleep(Duration::from_secs(20));
 }

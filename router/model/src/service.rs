@@ -111,6 +111,8 @@ pub struct RouteReport {
     pub port: String,
     /// Its metric.
     pub metric: u32,
+    /// `operator`, or `router` if a routing suite has found it.
+    pub origin: String,
     /// `installed`, `standby` behind a route with a lower metric, or `waits` until the FE can have it.
     pub state: String,
 }

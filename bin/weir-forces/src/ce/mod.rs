@@ -165,7 +165,9 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
     let driver = driver
         .with_controllers(&plan.controllers, devices)
         .with_remotes(&plan.remotes, fes)
-        .with_certificates(security.clone());
+        .with_certificates(security.clone())
+        .with_routers(&plan.routers, &plan.remotes);
+    let driver = driver.map_err(|e| Failure::Run(e.to_string()))?;
     let driver = match &network {
         Some(network) => {
             let kept = store.read_requests().map_err(Failure::Run)?;

@@ -119,6 +119,7 @@ fn fixed(running: &CePlan, new: &CePlan) -> Vec<String> {
         ("[controller]", running.controllers == new.controllers),
         ("[device]", running.devices == new.devices),
         ("[remote]", running.remotes == new.remotes),
+        ("[router]", running.routers == new.routers),
     ];
     let differing = parts.into_iter().filter(|(_, is_same)| !is_same);
     differing

@@ -24,6 +24,8 @@ pub struct Route {
     pub source: Option<IpAddr>,
     /// The largest scope that such a source may have, if the route names no source (IPv4).
     pub scope: u8,
+    /// Who installed the route (`rtm_protocol` of linux/rtnetlink.h); it decides nothing.
+    pub protocol: u8,
 }
 
 /// The action of a route.
@@ -67,6 +69,7 @@ impl From<Action> for Route {
             mtu: None,
             source: None,
             scope: SCOPE_GLOBAL,
+            protocol: 0,
         }
     }
 }

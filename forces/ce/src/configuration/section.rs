@@ -7,6 +7,7 @@ use weir_model::{Class, ComponentPath, Section};
 
 use crate::controller::{CONTROLLER, DEVICE};
 use crate::exception::remote::REMOTE;
+use crate::router::ROUTER;
 
 /// Largest number of an element within its ID space.
 const NUMBER_MAX: u64 = 0x3fff_ffff;
@@ -163,7 +164,15 @@ pub static CE: Section = Section {
     classes: || vec![ELEMENT],
     kind_default: "",
     no_value: |_, value| format!("{value} has no name"),
-    sections: &[&LISTEN, &FE, &LIBRARIES, &CONTROLLER, &DEVICE, &REMOTE],
+    sections: &[
+        &LISTEN,
+        &FE,
+        &LIBRARIES,
+        &CONTROLLER,
+        &DEVICE,
+        &REMOTE,
+        &ROUTER,
+    ],
 };
 
 static LISTEN: Section = Section {

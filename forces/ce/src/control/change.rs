@@ -412,12 +412,13 @@ impl Control {
         }
     }
 
-    /// Starts pending work: first changes from the configuration, then requests.
+    /// Starts pending work: first changes from the configuration, then requests, then routes of routing suites.
     pub(super) fn retry(&mut self, now: Instant) {
         self.restore_stale(now);
         for (ticket, request) in std::mem::take(&mut self.waiting) {
             self.begin(now, ticket, request);
         }
+        self.send_all_learnt(now);
     }
 }
 

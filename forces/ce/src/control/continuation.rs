@@ -21,6 +21,8 @@ pub(super) enum Then {
     Restored(Id, Box<Restoring>),
     /// Restore routes. The number counts the restored components, including those restored before the routes.
     Routed(Id, Box<Updates>, usize),
+    /// Send routes of a routing suite.
+    Learnt(Id, Box<Updates>),
     /// Read the value of a component.
     Value(Ticket, Id, Resolved),
     /// Read the rows of a class.

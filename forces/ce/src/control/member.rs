@@ -11,8 +11,8 @@ use weir_protocol::wire::Id;
 use crate::contract::FeConfig;
 use crate::desired::{Desired, DesiredValue, Record};
 use crate::directory::Directory;
-use crate::route::Routes;
 use crate::route::rows::Rows;
+use crate::route::{LearntRoute, Routes};
 
 /// Progress of an FE towards its desired state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +29,18 @@ pub(super) enum State {
 
 /// FPF sections that a network wants, each with its components.
 pub(super) type Layer = BTreeMap<ComponentPath, Vec<Change>>;
+
+/// The routes of a routing suite for one FE.
+#[derive(Debug, Default)]
+pub(super) struct Learnt {
+    pub(super) routes: BTreeMap<IpNet, LearntRoute>,
+    /// Whether the suite has named all of its routes since the start of the CE.
+    pub(super) is_complete: bool,
+    /// Prefixes whose rows may differ from the routes.
+    pub(super) changed: BTreeSet<IpNet>,
+    /// Whether all rows may differ from the routes.
+    pub(super) all_changed: bool,
+}
 
 /// One FE.
 #[derive(Debug)]
@@ -52,8 +64,10 @@ pub(super) struct Fe {
     pub(super) components: BTreeMap<ComponentPath, String>,
     pub(super) state: State,
     pub(super) directory: Directory,
-    /// Desired routes.
+    /// Desired routes, as operators have set them.
     pub(super) routes: Routes,
+    /// Desired routes of a routing suite; `None` if none routes for this FE.
+    pub(super) learnt: Option<Learnt>,
     /// Rows of the desired routes that the FE has, by family, as last read or changed.
     pub(super) rows: Option<[Rows; 2]>,
     /// Routes that the FE has refused since the CE read it, with the reasons.
@@ -84,6 +98,7 @@ impl Fe {
             gone: BTreeSet::new(),
             components: member.components,
             routes: member.routes,
+            learnt: None,
             rows: None,
             unroutable: BTreeMap::new(),
             lacks: None,

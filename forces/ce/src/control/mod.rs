@@ -4,6 +4,7 @@ mod change;
 mod continuation;
 mod job;
 mod kernel;
+mod learnt;
 mod member;
 mod network;
 mod permitted;

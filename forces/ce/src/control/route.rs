@@ -9,14 +9,14 @@
 //! A change by operators is all or none. A restoration is not: an FE may refuse a route because a network no longer
 //! exists there, and that must not hold up a hundred thousand other routes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ipnet::IpNet;
 use weir_base::Instant;
 use weir_base::setting::{did_you_mean, nearest};
 use weir_lfb::named::Named;
 use weir_model::{ComponentPath, RouteReport};
-use weir_protocol::wire::{Id, OperationKind};
+use weir_protocol::wire::Id;
 
 use super::Control;
 use super::continuation::{Answers, Then};
@@ -96,7 +96,43 @@ impl Fe {
         update(rows, wanted, false).map(Some)
     }
 
-    /// The best next hop of a prefix after a change.
+    /// The row changes that give these prefixes their best routes; `None` if the CE does not know the rows. Routes
+    /// through ports that the FE does not have become `unroutable`.
+    pub(super) fn updates_of(
+        &mut self,
+        prefixes: &BTreeSet<IpNet>,
+    ) -> Option<Result<(Updates, Vec<Edit>), String>> {
+        let gates = self.gates();
+        let (mut wanted, mut unroutable) = (Wanted::new(), BTreeMap::new());
+        for prefix in prefixes {
+            let gate = self.best(*prefix).map(|hop| gates.gate(hop)).transpose();
+            let gate = gate.unwrap_or_else(|why| {
+                unroutable.insert(*prefix, why);
+                None
+            });
+            wanted.insert(*prefix, gate);
+        }
+        self.unroutable
+            .retain(|prefix, _| !prefixes.contains(prefix));
+        self.unroutable.extend(unroutable);
+        Some(update(self.rows.as_ref()?, wanted, false))
+    }
+
+    /// The best next hop of a prefix.
+    fn best(&self, prefix: IpNet) -> Option<&Hop> {
+        self.best_after(prefix, &BTreeMap::new())
+    }
+
+    /// The prefixes with routes, and their best next hops.
+    fn bests(&self) -> impl Iterator<Item = (IpNet, &Hop)> {
+        let learnt = self.learnt.iter().flat_map(|learnt| learnt.routes.keys());
+        let learnt = learnt.filter(|prefix| self.routes.best(**prefix).is_none());
+        let prefixes = self.routes.bests().map(|(prefix, _)| prefix);
+        let prefixes = prefixes.chain(learnt.copied());
+        prefixes.filter_map(|prefix| Some((prefix, self.best(prefix)?)))
+    }
+
+    /// The best next hop of a prefix after a change. Of equal metrics, an operator's route is better.
     fn best_after<'a>(
         &'a self,
         prefix: IpNet,
@@ -108,7 +144,11 @@ impl Fe {
         let stays = self.routes.range(of_prefix);
         let stays = stays.filter(|(key, _)| !after.contains_key(key));
         let stays = stays.map(|(key, hop)| (key.1, hop));
-        let best = changed.chain(stays).min_by_key(|(metric, _)| *metric);
+        let learnt = self.learnt.as_ref();
+        let learnt = learnt.and_then(|learnt| learnt.routes.get(&prefix));
+        let learnt = learnt.map(|(metric, hop)| (*metric, hop));
+        let all = changed.chain(stays).chain(learnt);
+        let best = all.min_by_key(|(metric, _)| *metric); // of equal ones the first
         best.map(|(_, hop)| hop)
     }
 
@@ -165,7 +205,8 @@ pub(super) fn check_rows(
     resolved: &Resolved,
 ) -> Result<(), Refusal> {
     let of_service = rows::is_of_service(&resolved.way.ids);
-    if !rows::is_table(resolved.block) || !of_service.unwrap_or(!fe.routes.is_empty()) {
+    let has_routes = !fe.routes.is_empty() || fe.learnt.is_some();
+    if !rows::is_table(resolved.block) || !of_service.unwrap_or(has_routes) {
         return Ok(());
     }
     let why = "rows from 65536, and tables that contain such rows, are changed with `weir route`";
@@ -196,22 +237,20 @@ impl Control {
 
     /// Restores the routes of an FE whose other state is as desired; `count` components were restored before.
     pub(super) fn sync_routes(&mut self, now: Instant, id: Id, count: usize) {
-        let Some(fe) = self.fes.get(&id).filter(|fe| fe.is_associated()) else {
+        let Some(fe) = self.fes.get_mut(&id).filter(|fe| fe.is_associated()) else {
             return;
         };
+        if let Some(learnt) = &mut fe.learnt {
+            learnt.changed.clear();
+            learnt.all_changed = false;
+        }
         match difference(fe) {
             Err(why) => self.refuse(now, id, &format!("its routes: {why}")),
             Ok((_, edits)) if edits.is_empty() => self.routes_in_force(now, id, count),
-            Ok((updates, mut edits)) => {
+            Ok((updates, edits)) => {
                 let count = count + edits.len();
-                // Next hops come first, so that a refused prefix does not hold up next hops of other prefixes.
-                let is_prefix = |edit: &Edit| {
-                    edit.operation == OperationKind::Set && rows::is_prefix(edit.block)
-                };
-                let at = edits.iter().position(is_prefix).unwrap_or(edits.len());
-                let rest = edits.split_off(at);
                 let then = Then::Routed(id, Box::new(updates), count);
-                self.send_each(now, id, [edits, rest], then);
+                self.send_each(now, id, rows::next_hops_first(edits), then);
             }
         }
     }
@@ -279,15 +318,16 @@ impl Fe {
     }
 }
 
-/// The change that adds missing routes to an FE and deletes undesired ones.
+/// The change that adds missing routes to an FE and deletes undesired ones, unless those may still be learnt.
 fn difference(fe: &Fe) -> Result<(Updates, Vec<Edit>), String> {
     let Some(rows) = &fe.rows else {
         return Ok(Default::default());
     };
-    let there = rows.iter().flat_map(Rows::prefixes);
+    let is_complete = fe.learnt.as_ref().is_none_or(|learnt| learnt.is_complete);
+    let there = rows.iter().filter(|_| is_complete).flat_map(Rows::prefixes);
     let mut wanted: Wanted = there.map(|prefix| (*prefix, None)).collect();
     let gates = fe.gates();
-    for (prefix, hop) in fe.routes.bests() {
+    for (prefix, hop) in fe.bests() {
         if !fe.unroutable.contains_key(&prefix)
             && let Ok(gate) = gates.gate(hop)
         {
@@ -300,8 +340,7 @@ fn difference(fe: &Fe) -> Result<(Updates, Vec<Edit>), String> {
 /// The routes that an FE cannot have, as a sentence.
 fn missing(fe: &Fe) -> Option<String> {
     let gates = fe.gates();
-    let bests = fe.routes.bests();
-    let mut missing = bests.filter_map(|(prefix, hop)| {
+    let mut missing = fe.bests().filter_map(|(prefix, hop)| {
         let why = fe.unroutable.get(&prefix).cloned();
         let why = why.or_else(|| gates.gate(hop).err())?;
         Some((prefix, why))
@@ -314,23 +353,30 @@ fn missing(fe: &Fe) -> Option<String> {
 }
 
 fn reports(fe: &Fe) -> impl Iterator<Item = RouteReport> {
-    let mut last = None;
-    fe.routes.iter().map(move |((prefix, metric), hop)| {
-        let is_best = last.replace(*prefix) != Some(*prefix);
-        let has = |rows: &[Rows; 2]| rows.iter().any(|rows| rows.has(prefix));
-        let state = match (is_best, fe.rows.as_ref().is_some_and(has)) {
-            (false, _) => "standby",
-            (true, true) if fe.lacks.is_some() => "written", // its kernel lacks this or other routes
-            (true, true) => "installed",
-            (true, false) => "waits",
-        };
-        RouteReport {
-            fe: fe.name.clone(),
-            prefix: prefix.to_string(),
-            via: hop.gateway.map(|gateway| gateway.to_string()),
-            port: hop.port.to_string(),
-            metric: *metric,
-            state: state.to_owned(),
-        }
-    })
+    let of_operators = fe.routes.iter();
+    let of_operators =
+        of_operators.map(|((prefix, metric), hop)| (prefix, *metric, hop, "operator"));
+    let learnt = fe.learnt.iter().flat_map(|learnt| &learnt.routes);
+    let learnt = learnt.map(|(prefix, (metric, hop))| (prefix, *metric, hop, "router"));
+    of_operators
+        .chain(learnt)
+        .map(|(prefix, metric, hop, origin)| {
+            let is_best = fe.best(*prefix).is_some_and(|best| std::ptr::eq(best, hop));
+            let has = |rows: &[Rows; 2]| rows.iter().any(|rows| rows.has(prefix));
+            let state = match (is_best, fe.rows.as_ref().is_some_and(has)) {
+                (false, _) => "standby",
+                (true, true) if fe.lacks.is_some() => "written", // its kernel lacks this or other routes
+                (true, true) => "installed",
+                (true, false) => "waits",
+            };
+            RouteReport {
+                fe: fe.name.clone(),
+                prefix: prefix.to_string(),
+                via: hop.gateway.map(|gateway| gateway.to_string()),
+                port: hop.port.to_string(),
+                metric,
+                origin: origin.to_owned(),
+                state: state.to_owned(),
+            }
+        })
 }

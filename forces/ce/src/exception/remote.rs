@@ -19,6 +19,8 @@ use weir_base::setting::{Kind, Parameter, Scalar, Settings, did_you_mean, neares
 use weir_model::fault::ResultCode;
 use weir_model::{Change, Class, ComponentPath, Fault, Section};
 
+use crate::router::add_missing;
+
 /// Longest name of an interface, in bytes (IFNAMSIZ of Linux, less the terminating zero).
 const INTERFACE_LEN_MAX: usize = 15;
 /// Maximum addresses of one port.
@@ -88,6 +90,8 @@ pub struct RemotePlan {
     pub addresses: Vec<IpNet>,
     /// Name of the TAP device, if the CE's own kernel acts for the port.
     pub interface: Option<String>,
+    /// Network namespace of the TAP device; `None`: the namespace of the CE.
+    pub namespace: Option<String>,
 }
 
 impl RemotePlan {
@@ -133,6 +137,7 @@ impl RemotePlan {
             port: port.to_owned(),
             addresses,
             interface,
+            namespace: None, // a router of the FE may have one
         })
     }
 
@@ -176,16 +181,11 @@ pub(crate) fn wish(all: &[RemotePlan], fe: &str, desired: &mut Vec<Change>) {
         return;
     }
     let words: Vec<_> = addresses.iter().map(ToString::to_string).collect();
-    let wishes = [
+    let settings = [
         ("addresses", Scalar::Text(words.join(" "))),
         ("neighbours", Scalar::Flag(true)),
     ];
-    for (name, value) in wishes {
-        let path = ComponentPath::new(["redirect", name]);
-        if desired.iter().all(|change| change.path != path) {
-            desired.push(Change::new(path, value));
-        }
-    }
+    add_missing(desired, settings);
 }
 
 fn addresses(text: &str) -> Result<Vec<IpNet>, String> {

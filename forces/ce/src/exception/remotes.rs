@@ -49,6 +49,8 @@ pub struct TapPlan {
     pub mtu: u32,
     /// Whether the remote port is up and has a carrier.
     pub carrier: bool,
+    /// Network namespace of the TAP device; `None`: the namespace of the CE.
+    pub namespace: Option<String>,
     /// Addresses of the TAP device, with the networks of their links.
     pub addresses: Vec<IpNet>,
 }
@@ -328,6 +330,7 @@ impl Remotes {
                     mac: port.mac,
                     mtu: port.mtu,
                     carrier: port.carrier,
+                    namespace: plan.namespace.clone(),
                     addresses: plan.addresses.clone(),
                 })),
                 (Some(_), None) => {}

@@ -58,6 +58,12 @@ impl fmt::Display for Hop {
 /// A change of one route: its new next hop, or `None` to delete it.
 pub type RouteRecord = (RouteKey, Option<Hop>);
 
+/// A route that a routing suite has found: its metric and its next hop.
+pub type LearntRoute = (u32, Hop);
+
+/// A change of a routing suite's route of one prefix; `None` if the suite has withdrawn it.
+pub type LearntRecord = (IpNet, Option<LearntRoute>);
+
 /// A route change requested by an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteChange {

@@ -160,7 +160,7 @@ impl Rows {
     }
 
     /// The change that gives these prefixes these next hops, or deletes them, with its edits in order: deleted
-    /// prefixes, new next hops, new or changed prefixes, deleted unused next hops. If `clean`, also deletes unneeded
+    /// prefixes, new next hops, new or changed prefixes (those on links first), deleted unused next hops. If `clean`, also deletes unneeded
     /// existing rows.
     pub(crate) fn update(
         &self,
@@ -172,7 +172,7 @@ impl Rows {
             ..Update::default()
         };
         let [prefixes, hops] = self.family.blocks();
-        let (mut gone, mut set) = (Vec::new(), Vec::new());
+        let (mut gone, mut set, mut behind) = (Vec::new(), Vec::new(), Vec::new());
         for (prefix, gate) in wanted {
             let before = self.prefixes.get(&prefix);
             let Some(gate) = gate else {
@@ -195,6 +195,12 @@ impl Rows {
                 }
                 None => self.free(&mut update, 0)?,
             };
+            // A gateway is reachable only once the network of its link has a route.
+            let set = if gate.0.is_some() {
+                &mut behind
+            } else {
+                &mut set
+            };
             set.push(put(prefixes, row, prefix_octets(&prefix, hop))?);
             update.prefixes.push((prefix, Some(Row { row, hop })));
         }
@@ -211,6 +217,7 @@ impl Rows {
             edits.push(put(hops, *row, hop_octets(self.family, gate))?);
         }
         edits.append(&mut set);
+        edits.append(&mut behind);
         let unused = update.users.iter().filter(|(_, users)| **users == 0);
         update.gone = unused.map(|(row, _)| *row).collect();
         for row in &update.gone {
@@ -292,8 +299,17 @@ pub(crate) fn is_table(block: BlockId) -> bool {
         .any(|family| family.blocks().contains(&block))
 }
 
+/// Parts the edits of an update behind its next hops, so that a refused prefix does not hold up next hops of other
+/// prefixes.
+pub(crate) fn next_hops_first(mut edits: Vec<Edit>) -> [Vec<Edit>; 2] {
+    let sets_prefix = |edit: &Edit| edit.operation == OperationKind::Set && is_prefix(edit.block);
+    let at = edits.iter().position(sets_prefix).unwrap_or(edits.len());
+    let rest = edits.split_off(at);
+    [edits, rest]
+}
+
 /// Whether an LFB has a table of prefixes.
-pub(crate) fn is_prefix(block: BlockId) -> bool {
+fn is_prefix(block: BlockId) -> bool {
     Family::ALL.iter().any(|family| family.blocks()[0] == block)
 }
 

@@ -28,6 +28,7 @@ use weir_ce::controller::{Bridge, ControllerPlan, DeviceRequest};
 use weir_ce::exception::remote::RemotePlan;
 use weir_ce::exception::remotes::{Effect, Remotes};
 use weir_ce::network::{Keys, PathService};
+use weir_ce::router::RouterPlan;
 use weir_model::{Class, Value};
 use weir_network::NetworkPlan;
 use weir_protocol::session::ce::LinkId;
@@ -36,11 +37,12 @@ use weir_protocol::wire::Id;
 use super::input::Input;
 use super::keeper::ToKeep;
 use super::store::Store;
+use super::suites::Suites;
 use super::taps::Taps;
 use super::{device, journal, keeper};
 use crate::snmp::Target;
 use crate::tml::{Faults, Incoming, Link, Listener, Outgoing, Pinned, Transport};
-use weir_live::clock;
+use weir_live::{clock, kept_files};
 
 pub use self::tables::TABLES;
 
@@ -112,6 +114,8 @@ pub struct Driver {
     /// The network and its paths.
     paths: PathService,
     taps: Taps,
+    /// Routing suites that route for FEs.
+    suites: Suites,
     links: BTreeMap<LinkId, Arc<Outgoing>>,
     /// Fault counters for the links of all listeners.
     faults: Arc<Faults>,
@@ -148,6 +152,7 @@ impl Driver {
             remotes: Remotes::new(&[], [], (0, 0)),
             paths: PathService::default(),
             taps: Taps::default(),
+            suites: Suites::default(),
             links: BTreeMap::new(),
             faults,
             pinned: None,
@@ -178,6 +183,33 @@ impl Driver {
     pub fn with_certificates(mut self, pinned: Option<Pinned>) -> Self {
         self.pinned = pinned;
         self
+    }
+
+    /// Adds routing suites, which route for FEs at `remotes`. Must be called within a runtime.
+    pub fn with_routers(
+        mut self,
+        routers: &[RouterPlan],
+        remotes: &[RemotePlan],
+    ) -> std::io::Result<Self> {
+        let ports = |router: &RouterPlan| {
+            let own = remotes.iter().filter(|remote| remote.fe == router.fe);
+            let port =
+                |remote: &RemotePlan| Some((remote.interface.clone()?, (*remote.port).into()));
+            own.filter_map(port).collect()
+        };
+        for router in routers {
+            self.control.expect_routes(&router.fe);
+        }
+        self.suites = Suites::start(routers.iter().map(|r| (r.clone(), ports(r))))?;
+        let mut kept = kept_files::take()?;
+        kept.retain(|name, _| {
+            let is_used = remotes
+                .iter()
+                .any(|remote| remote.interface.as_ref() == Some(name));
+            is_used || kept_files::forget(name).is_err()
+        });
+        self.taps = Taps::new(kept);
+        Ok(self)
     }
 
     /// Adds ports for which the CE acts, at FEs with these IDs and names.
@@ -244,6 +276,11 @@ impl Driver {
                     Some(input) => self.handle(input),
                     None => return Err("the input channel of the control element is closed".to_owned()),
                 },
+                () = self.suites.changed() => {
+                    for (fe, routes, is_all) in self.suites.take() {
+                        self.control.learn(clock::now(), fe, routes, is_all);
+                    }
+                }
                 () = timer => self.control.handle_timeout(clock::now()),
                 Some(_) = self.tasks.join_next() => {} // a task of a link has ended
             }

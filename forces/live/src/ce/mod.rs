@@ -2,6 +2,7 @@
 //!
 //! - [`driver`]: the task that owns the control element; [`input`]: its inputs
 //! - [`store`]: state that survives a restart
+//! - [`suites`]: routes of routing suites
 //! - [`taps`]: TAP devices for ports for which the control element acts
 
 mod certificates;
@@ -13,6 +14,7 @@ mod input;
 mod journal;
 mod keeper;
 pub mod store;
+mod suites;
 mod taps;
 
 pub use driver::{Driver, Handle, TABLES};

@@ -1,7 +1,7 @@
 //! Interfaces that this process creates (/dev/net/tun): the common part of [`tap`](super::tap) and [`tun`](super::tun).
 //!
 //! They are not persistent: an interface vanishes with its file, together with its addresses and its routes, and thus
-//! with the process, however that ends.
+//! with the process, however that ends, unless the service manager keeps the file ([`kept_files`](crate::kept_files)).
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,6 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use weir_path::ip::tables::Mac;
 
 use super::Layer;
+use crate::kernel::links;
 
 /// Longest name of an interface, in bytes.
 pub const NAME_LEN_MAX: usize = libc::IFNAMSIZ - 1;
@@ -59,6 +60,14 @@ pub(super) fn make(name: &str, layer: Layer) -> Result<File, MakeError> {
     Ok(file)
 }
 
+/// The name of the interface that belongs to this file.
+pub(super) fn name(file: &File) -> io::Result<String> {
+    let mut request = request("");
+    change(file.as_raw_fd(), libc::TUNGETIFF, &mut request)?;
+    let name = request.ifr_name.iter().take_while(|c| **c != 0);
+    Ok(String::from_utf8_lossy(&name.map(|c| *c as u8).collect::<Vec<_>>()).into_owned())
+}
+
 /// Sets the MAC address.
 pub(super) fn set_mac(name: &str, mac: Mac) -> Result<(), MakeError> {
     let mut request = request(name);
@@ -84,10 +93,14 @@ pub(super) fn set_mtu(name: &str, mtu: u32) -> Result<(), MakeError> {
 
 /// Sets whether the interface that belongs to this file has a carrier.
 pub(super) fn set_carrier(name: &str, file: &File, carrier: bool) -> Result<(), MakeError> {
-    let carrier = libc::c_int::from(carrier);
+    let number = libc::c_int::from(carrier);
     // SAFETY: TUNSETCARRIER reads one int.
-    let done = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETCARRIER, &raw const carrier) };
-    crate::sys::check(done).map_err(refused(name, "set the carrier"))
+    let done = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETCARRIER, &raw const number) };
+    crate::sys::check(done).map_err(refused(name, "set the carrier"))?;
+    if !carrier && let Err(error) = links::set_dormant(name) {
+        tracing::debug!(name, %error, "the kernel announces the loss of the carrier up to a second later");
+    }
+    Ok(())
 }
 
 /// Switches an interface on.

@@ -21,6 +21,9 @@ use weir_path::ip::tables::Mac;
 use super::Layer;
 use super::made::{self, MakeError};
 
+/// Maximum frames of an earlier process that are discarded: more than a device's queue holds (`txqueuelen`).
+const WAITING_MAX: u32 = 10_000;
+
 /// A TAP device, open as long as this value lives.
 #[derive(Debug)]
 pub struct Tap {
@@ -30,10 +33,19 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Makes a device with this name, MAC address and MTU (bytes of layer 3), and switches it on. It must be
-    /// called in a tokio runtime, on a thread in the network namespace of the device.
-    pub fn open(name: &str, mac: Mac, mtu: u32) -> Result<Self, MakeError> {
-        let file = made::make(name, Layer::Frames)?;
+    /// Makes a device with this name, MAC address and MTU (bytes of layer 3), and switches it on; or continues with the
+    /// device of a file that an earlier process has made, without the frames that waited meanwhile. It must be called in a
+    /// tokio runtime, on a thread in the network namespace of the device.
+    pub fn open(name: &str, mac: Mac, mtu: u32, kept: Option<File>) -> Result<Self, MakeError> {
+        let kept = kept.filter(|file| made::name(file).is_ok_and(|found| found == name));
+        let file = match kept {
+            Some(mut file) => {
+                let mut frame = [0; 1]; // reading a part of a frame discards the rest
+                let _ = (0..WAITING_MAX).try_for_each(|_| file.read(&mut frame).map(drop));
+                file
+            }
+            None => made::make(name, Layer::Frames)?,
+        };
         // SAFETY: the `File` owns its descriptor, which stays open until the `AsyncFd` is dropped.
         let file = unsafe { AsyncFd::register_with_interest(file, Interest::READABLE) };
         let file = file.map_err(|error| {
@@ -47,6 +59,11 @@ impl Tap {
             name: name.to_owned(),
             refused: AtomicU64::new(0),
         })
+    }
+
+    /// The file of the device.
+    pub fn file(&self) -> &File {
+        self.file.get_ref()
     }
 
     /// The name of the interface when it was created.

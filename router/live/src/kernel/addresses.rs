@@ -1,37 +1,77 @@
-//! Adds addresses to an interface.
+//! The addresses of an interface.
 
-use std::ffi::CString;
+use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use netlink_packet_route::address::{AddressAttribute, AddressMessage, AddressScope};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
+use super::links;
+use super::message::{self, KernelMessage};
 use super::netlink::{NetlinkSocket, Request};
 
 /// Of linux/if_addr.h: the prefix address (on a point-to-point link the peer's), and the local address.
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 
-/// Adds an address, with the network of its link, to the interface called `interface`, in the calling thread's network
-/// namespace. An address that the interface has already is not an error.
-pub fn add(interface: &str, address: IpNet) -> io::Result<()> {
-    let name = CString::new(interface).map_err(|_| io::ErrorKind::InvalidInput)?;
-    // SAFETY: the name ends with a zero, and outlives the call.
-    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
-    if index == 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let (family, bytes) = match address.addr() {
-        IpAddr::V4(a) => (libc::AF_INET, a.octets().to_vec()),
-        IpAddr::V6(a) => (libc::AF_INET6, a.octets().to_vec()),
-    };
-    // struct ifaddrmsg: family, prefix length, flags, scope (universe), index
-    let mut header = vec![family as u8, address.prefix_len(), 0, 0];
-    header.extend(index.to_ne_bytes());
+/// Gives the interface called `interface`, in the calling thread's network namespace, exactly these addresses, each with
+/// the network of its link; link-local addresses of IPv6, which the kernel makes, stay. An error names the address.
+pub fn set(interface: &str, wanted: &BTreeSet<IpNet>) -> Result<(), (Option<IpNet>, io::Error)> {
+    let index = links::index_of(interface).map_err(|error| (None, error))?;
+    let open = || NetlinkSocket::open(libc::NETLINK_ROUTE);
+    let mut socket = open().map_err(|error| (None, error))?;
+    let mut present = BTreeSet::new();
+    let dump = Request::new(libc::RTM_GETADDR, libc::NLM_F_DUMP, &[0; 8]);
+    let read = socket.dump(&dump, |message| {
+        if let Ok(Some(KernelMessage::Route(RouteNetlinkMessage::NewAddress(found), _))) =
+            message::parse(&message)
+        {
+            present.extend(address(&found, index));
+        }
+    });
+    read.map_err(|error| (None, error))?;
+    let gone = present
+        .difference(wanted)
+        .map(|net| (libc::RTM_DELADDR, 0, net));
     let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
-    let request = Request::new(libc::RTM_NEWADDR, flags, &header)
-        .with(IFA_LOCAL, &bytes)
-        .with(IFA_ADDRESS, &bytes)
-        .acknowledged();
-    NetlinkSocket::open(libc::NETLINK_ROUTE)?.ask(&request)
+    let new = wanted
+        .difference(&present)
+        .map(|net| (libc::RTM_NEWADDR, flags, net));
+    for (kind, flags, net) in gone.chain(new) {
+        let (family, bytes) = match net.addr() {
+            IpAddr::V4(a) => (libc::AF_INET, a.octets().to_vec()),
+            IpAddr::V6(a) => (libc::AF_INET6, a.octets().to_vec()),
+        };
+        // struct ifaddrmsg: family, prefix length, flags, scope (universe), index
+        let mut header = vec![family as u8, net.prefix_len(), 0, 0];
+        header.extend(index.to_ne_bytes());
+        let request = Request::new(kind, flags, &header)
+            .with(IFA_LOCAL, &bytes)
+            .with(IFA_ADDRESS, &bytes)
+            .acknowledged();
+        socket.ask(&request).map_err(|error| (Some(*net), error))?;
+    }
+    Ok(())
+}
+
+/// The address of a message about this interface, unless it is link-local.
+fn address(message: &AddressMessage, index: u32) -> Option<IpNet> {
+    let header = &message.header;
+    let is_link = header.scope == AddressScope::Link && header.family == AddressFamily::Inet6;
+    if header.index != index || is_link {
+        return None;
+    }
+    let of_kind = |local: bool| {
+        message
+            .attributes
+            .iter()
+            .find_map(|attribute| match attribute {
+                AddressAttribute::Local(a) if local => Some(*a),
+                AddressAttribute::Address(a) if !local => Some(*a),
+                _ => None,
+            })
+    };
+    IpNet::new(of_kind(true).or_else(|| of_kind(false))?, header.prefix_len).ok()
 }

@@ -84,14 +84,14 @@ pub async fn read() -> Result<Tables, Error> {
 
 /// Publishes the kernel's tables of the calling thread's network namespace, first immediately and then after each
 /// change. Returns only when that is no longer possible.
-pub async fn follow(publish: impl FnMut(&TableState)) -> Result<Infallible, Error> {
+pub async fn follow(publish: impl FnMut(&mut TableState)) -> Result<Infallible, Error> {
     follow_by(read_state, publish).await
 }
 
 /// Like [`follow`], with another function that reads everything.
 async fn follow_by(
     read: fn() -> Result<TableState, Error>,
-    mut publish: impl FnMut(&TableState),
+    mut publish: impl FnMut(&mut TableState),
 ) -> Result<Infallible, Error> {
     let mut changes = Changes::open()?;
     let mut doubts: u32 = 0;
@@ -99,7 +99,7 @@ async fn follow_by(
         let started = Instant::now();
         let mut state = aside(read).await?;
         let replayed = changes.replay(&mut state).await?;
-        publish(&state);
+        publish(&mut state);
         let rest = SETTLE.max(started.elapsed() * REST_FACTOR);
         doubts = match replayed {
             Effect::Nothing => 0,
@@ -166,7 +166,7 @@ impl Changes {
         &mut self,
         state: &mut TableState,
         repeat_at: Option<tokio::time::Instant>,
-        publish: &mut impl FnMut(&TableState),
+        publish: &mut impl FnMut(&mut TableState),
     ) -> Result<(), Error> {
         let never = tokio::time::Instant::now() + NEVER;
         let repeat_at = repeat_at.unwrap_or(never);
@@ -441,7 +441,7 @@ mod tests {
         let began = Instant::now();
         let mut published_after = None;
         let beats = runtime.block_on(async {
-            let publish = |_: &TableState| published_after = Some(began.elapsed());
+            let publish = |_: &mut TableState| published_after = Some(began.elapsed());
             let following = follow_by(slow, publish);
             let beats = async {
                 let mut beats = 0;

@@ -1,6 +1,7 @@
 //! Interfaces on top of others, through which frames of a port reach the kernel under another name.
 
 use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::io;
 
 use super::netlink::{NetlinkSocket, Request, attribute, text, u32_at};
@@ -44,6 +45,29 @@ pub(super) enum AboveKind {
     Macvlan,
     /// As `Macvlan`, but frames go to a program's file (a virtual machine), never to the IP stack.
     Macvtap,
+}
+
+/// Index of the interface called `name`, in the calling thread's network namespace.
+pub(super) fn index_of(name: &str) -> io::Result<u32> {
+    let name = CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: the name ends with a zero, and outlives the call.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
+}
+
+/// Announces at once that an interface without a carrier does not work. The kernel itself announces the loss of a carrier
+/// up to a second later, to merge announcements.
+pub(crate) fn set_dormant(name: &str) -> io::Result<()> {
+    const IFLA_OPERSTATE: u16 = 16;
+    const IF_OPER_DORMANT: u8 = 5;
+    let mut header = [0; IFINFOMSG_BYTES];
+    header[4..8].copy_from_slice(&index_of(name)?.to_ne_bytes());
+    let request = Request::new(libc::RTM_SETLINK, 0, &header)
+        .with(IFLA_OPERSTATE, &[IF_OPER_DORMANT])
+        .acknowledged();
+    NetlinkSocket::open(libc::NETLINK_ROUTE)?.ask(&request)
 }
 
 /// All interfaces, by index.

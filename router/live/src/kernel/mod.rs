@@ -19,7 +19,7 @@
 //! - [`netfilter`]: rules of the machine that transit through the router bypasses
 //! - [`state`]: kernel state that a router refuses or warns of
 //! - [`conntrack`]: asks which connection of a translating kernel a packet belongs to
-//! - [`addresses`]: adds addresses to interfaces
+//! - [`addresses`]: the addresses of an interface
 //! - [`announcements`]: notifications of changed interfaces or rules
 
 pub mod addresses;
@@ -45,7 +45,7 @@ mod ingress;
 mod iptables;
 mod lacking;
 mod lending;
-mod links;
+pub(crate) mod links;
 mod local;
 mod netlink;
 mod nft;

@@ -78,6 +78,7 @@ pub(super) fn read(message: &RouteMessage) -> Option<Read> {
         mtu: attributes.mtu,
         source: attributes.source,
         scope: header.scope.into(),
+        protocol: header.protocol.into(),
         way,
         object: attributes
             .object

@@ -37,6 +37,7 @@ pub(super) struct Candidate {
     pub(super) mtu: Option<u32>,
     pub(super) source: Option<IpAddr>,
     pub(super) scope: u8,
+    pub(super) protocol: u8,
     /// The action of the route itself.
     pub(super) way: RouteTarget,
     /// The next-hop object to which the route refers instead.
@@ -168,6 +169,7 @@ impl Routes {
                 mtu: candidate.mtu,
                 source: candidate.source,
                 scope: candidate.scope,
+                protocol: candidate.protocol,
             })
         })
     }

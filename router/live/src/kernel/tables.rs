@@ -14,7 +14,7 @@
 //! [`unfollowed`](super::state::unfollowed) lists routes that are not followed, and
 //! [`forwarding_off`](super::state::forwarding_off) ports where forwarding is switched off.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -29,7 +29,8 @@ use netlink_packet_route::route::RouteMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use tracing::warn;
 use weir_path::ip::tables::{
-    Action, Address, AddressFlags, Interface, Mac, Neighbour, SCOPE_GLOBAL, SCOPE_LINK, Tables,
+    Action, Address, AddressFlags, Interface, Mac, Neighbour, Route, SCOPE_GLOBAL, SCOPE_LINK,
+    Tables,
 };
 
 use super::message::{self, ConfOf, Global, KernelMessage, Placement};
@@ -47,7 +48,12 @@ pub struct TableState {
     working: HashMap<u32, LinkFlags>,
     confs: Confs,
     global: Global,
+    /// The prefixes whose active route has changed since the last [`TableState::take_changed`]; `None` if any may have.
+    changed: Option<BTreeSet<IpNet>>,
 }
+
+/// Maximum changed prefixes that are remembered.
+const CHANGED_MAX: usize = 1 << 16;
 
 /// An interface is up and has a carrier.
 const WORKS: LinkFlags = LinkFlags::Up.union(LinkFlags::Running);
@@ -67,6 +73,17 @@ impl TableState {
     /// The current tables.
     pub fn tables(&self) -> &Tables {
         &self.tables
+    }
+
+    /// The active route of exactly this prefix.
+    pub fn active(&self, prefix: &IpNet) -> Option<Route> {
+        self.routes.in_force(prefix)
+    }
+
+    /// The prefixes whose active route has changed since the last call; `None` if any may have: at the first call, after
+    /// everything was read again, or after too many changes.
+    pub fn take_changed(&mut self) -> Option<BTreeSet<IpNet>> {
+        self.changed.replace(BTreeSet::new())
     }
 
     /// The actions of all routes of a prefix, including inactive ones.
@@ -352,6 +369,10 @@ impl TableState {
         match now {
             Some(route) => self.tables.set_route(*prefix, route),
             None => self.tables.remove_route(*prefix),
+        }
+        if let Some(changed) = &mut self.changed {
+            changed.insert(*prefix);
+            self.changed.take_if(|changed| changed.len() > CHANGED_MAX);
         }
         Effect::Changed
     }

@@ -17,6 +17,7 @@ const UNREACHABLE: Route = Route {
     mtu: None,
     source: None,
     scope: SCOPE_GLOBAL,
+    protocol: 0,
 };
 
 /// The routes by number.

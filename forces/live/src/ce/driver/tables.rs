@@ -8,19 +8,20 @@ use weir_model::column::rows;
 use weir_model::{Class, Value};
 
 use super::Driver;
-use crate::ce::{certificates, channels, faults, keeper};
+use crate::ce::{certificates, channels, faults, keeper, suites};
 
 /// The source of a table's rows.
 type Rows = fn(&Driver, Instant) -> Value;
 
 /// Every table with the source of its rows, in the order in which pages list them.
-static SOURCES: [(&Class, Rows); 9] = [
+static SOURCES: [(&Class, Rows); 10] = [
     (&FES, |ce, _| ce.control.fes()),
     (&ASSOCIATIONS, |ce, now| ce.control.associations(now)),
     (&channels::CHANNELS, |ce, _| ce.channels()),
     (&LFBS, |ce, _| ce.control.lfbs()),
     (&CONTROLLERS, |ce, now| ce.bridge.table(now)),
     (&EXCEPTIONS, |ce, _| ce.remotes.stats().rows()),
+    (&suites::ROUTERS, |ce, _| ce.suites.rows()),
     (&faults::FAULTS, |ce, _| faults::rows(&ce.faults)),
     (&certificates::CERTIFICATES, |ce, _| {
         let name = |id| ce.control.name(id).map(str::to_owned);

@@ -1,0 +1,287 @@
+//! A routing suite of `weir ce` routes for a `weir fe`. The suite is the kernel of a network namespace with the TAPs
+//! of the FE: `ip route` has the part of the daemons.
+
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use serde_json::Value;
+use weir_benches::testbed::run;
+use weir_northbound::client;
+
+use crate::common::{self, eventually};
+use crate::exceptions::{CE, Elements};
+
+/// A namespace with a name, which vanishes with this value.
+struct Named(String);
+
+impl Named {
+    /// `None` where namespaces with names are not permitted.
+    fn new(what: &str) -> Option<Self> {
+        let named = Self(format!("weir-{what}-{}", std::process::id()));
+        match named.ip_of_host(&["netns", "add", &named.0]) {
+            Ok(_) => Some(named),
+            Err(error) => {
+                eprintln!("skipped: no namespace with a name ({error})");
+                None
+            }
+        }
+    }
+
+    fn ip_of_host(&self, arguments: &[&str]) -> io::Result<()> {
+        let output = std::process::Command::new("ip").args(arguments).output()?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(io::Error::other(
+                String::from_utf8_lossy(&output.stderr).into_owned(),
+            )),
+        }
+    }
+
+    /// `ip` in the namespace, which must succeed.
+    fn ip(&self, command: &str) -> String {
+        let arguments = ["-n", &self.0]
+            .into_iter()
+            .chain(command.split_whitespace());
+        let output = std::process::Command::new("ip").args(arguments).output();
+        let output = output.unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The CE's file, with a router.
+    fn config(&self) -> String {
+        format!(
+            "{CE}[router.north]\nfe = \"edge1\"\nnamespace = \"{}\"\n",
+            self.0
+        )
+    }
+}
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        let _ = self.ip_of_host(&["netns", "delete", &self.0]);
+    }
+}
+
+/// A folder that vanishes with this value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        let folder = std::env::temp_dir().join(format!("weir-manager-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Prefix, next router and state of each route of the FE.
+fn routes(elements: &Elements) -> Vec<String> {
+    let routes = client::get::<Value>(&elements.socket(), "/v1/service/route").unwrap();
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let line = |route: &Value| {
+        ["prefix", "via", "port", "origin", "state"]
+            .map(|name| text(&route[name]))
+            .join(" ")
+    };
+    routes.as_array().unwrap().iter().map(line).collect()
+}
+
+#[test]
+fn an_fe_has_the_routes_of_its_suite() {
+    let Some(suite) = Named::new("suite") else {
+        return;
+    };
+    let place = format!("-n {}", suite.0);
+    let Some(elements) = Elements::with(&suite.config(), &[], &place) else {
+        return;
+    };
+    let connected = [
+        "10.77.1.0/24 - lan router installed",
+        "10.77.2.0/24 - wan router installed",
+    ];
+    eventually("the FE has the connected routes", || {
+        routes(&elements) == connected
+    });
+
+    // Through a next hop of a connected network: the answer comes back from an address behind the sink.
+    run(
+        &elements.hosts.bed.sink,
+        "ip",
+        "address add 203.0.113.1/32 dev b0",
+    )
+    .unwrap();
+    suite.ip("route add 203.0.113.0/24 via 10.77.2.2 proto ospf metric 20");
+    let far = "203.0.113.0/24 10.77.2.2 wan router installed".to_owned();
+    eventually("the FE has the route", || routes(&elements).contains(&far));
+    let ping = || elements.ping("-c 1 -W 1 203.0.113.1");
+    eventually("the FE forwards by it", || {
+        ping().contains("bytes from 203.0.113.1")
+    });
+
+    // The FE does not get routes of other protocols, nor routes that an FE cannot have, which the table counts.
+    suite.ip("route add 198.51.100.0/25 via 10.77.2.2");
+    suite.ip("route add blackhole 198.51.100.128/25 proto bgp");
+    suite.ip("route add 192.0.2.0/24 proto static nexthop via 10.77.2.2 nexthop via 10.77.1.2");
+    let first = |prefix: &str| {
+        routes(&elements)
+            .iter()
+            .any(|line| line.starts_with(prefix))
+    };
+    eventually("the FE has the first of two next hops", || {
+        first("192.0.2.0/24 10.77.")
+    });
+    assert!(!first("198.51.100."), "{:?}", routes(&elements));
+    let differing = elements.ask("routers");
+    assert_eq!(differing[0]["differing"], 2, "{differing}");
+    assert_eq!(
+        differing[0]["first_differing"],
+        "192.0.2.0/24: several next hops"
+    );
+
+    // An operator's route of a lower metric goes before that of the suite.
+    let mut add = std::process::Command::new(common::weir());
+    add.args([
+        "route",
+        "add",
+        "--fe",
+        "edge1",
+        "203.0.113.0/24",
+        "dev",
+        "lan",
+        "--socket",
+    ]);
+    assert!(add.arg(elements.socket()).status().unwrap().success());
+    let both = [
+        "203.0.113.0/24 - lan operator installed",
+        "203.0.113.0/24 10.77.2.2 wan router standby",
+    ];
+    let has = |line: &&str| routes(&elements).iter().any(|found| found == line);
+    assert!(both.iter().all(has), "{:?}", routes(&elements));
+
+    // The suite withdraws.
+    suite.ip("route del 203.0.113.0/24 proto ospf");
+    suite.ip("route del 192.0.2.0/24 proto static");
+    eventually("the suite's routes are deleted", || {
+        routes(&elements).len() == connected.len() + 1
+    });
+    eventually("only the blackhole is left", || {
+        elements.ask("routers")[0]["differing"] == 1
+    });
+}
+
+/// Routes arrive, and all of them stay after `kill -9` of the CE, whose TAPs keep their carriers: the service
+/// manager keeps their files. What the suite changes meanwhile, the FE gets afterwards.
+#[test]
+fn taps_and_routes_outlive_the_control_element() {
+    const ROUTES: usize = 2000;
+    let Some(suite) = Named::new("kept") else {
+        return;
+    };
+    let place = format!("-n {}", suite.0);
+    let folder = Folder::new();
+    let manager = folder.0.join("notify");
+    let keeper = UnixDatagram::bind(&manager).unwrap();
+    keeper
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    let notify = ("NOTIFY_SOCKET", manager.to_str().unwrap());
+    let Some(mut elements) = Elements::with(&suite.config(), &[notify], &place) else {
+        return;
+    };
+    let kept: Vec<(String, OwnedFd)> = (0..2).map(|_| receive(&keeper)).collect();
+    let lines = |verb: &str, from: usize, to: usize| -> String {
+        let line = |n: usize| {
+            format!(
+                "route {verb} 100.{}.{}.0/24 via 10.77.2.2 proto bgp\n",
+                n >> 8,
+                n & 255
+            )
+        };
+        (from..to).map(line).collect()
+    };
+    let batch = |text: String| {
+        let file = folder.0.join("routes");
+        std::fs::write(&file, text).unwrap();
+        suite.ip(&format!("-batch {}", file.display()));
+    };
+    batch(lines("add", 0, ROUTES));
+    eventually("the FE has all routes", || {
+        let all = routes(&elements);
+        all.len() == ROUTES + 2 && all.iter().all(|line| line.ends_with(" installed"))
+    });
+
+    let changes = |tap: &str| {
+        let shown = suite.ip(&format!("-d -s -s -j link show dev {tap}"));
+        let shown: Value = serde_json::from_str(&shown).unwrap();
+        assert!(
+            shown[0]["flags"].to_string().contains("LOWER_UP"),
+            "{shown}"
+        );
+        shown[0]["stats64"]["tx"]["carrier_changes"]
+            .as_u64()
+            .unwrap()
+    };
+    let before = ["edge1.lan", "edge1.wan"].map(changes);
+    elements.processes[0].kill().unwrap();
+    elements.processes[0].wait().unwrap();
+    batch(lines("del", 0, 10));
+    batch(lines("add", ROUTES, ROUTES + 10));
+    let answer = elements.ping("-c 1 -W 10 10.77.2.2");
+    assert!(answer.contains("bytes from 10.77.2.2"), "{answer}");
+
+    // As a service manager starts it: the files from the third on, with their names.
+    let start = folder.0.join("start");
+    let weir = common::weir();
+    let names = format!("{}:{}", kept[0].0, kept[1].0);
+    let [first, second] = [0, 1].map(|n: usize| kept[n].1.as_raw_fd());
+    let script = format!(
+        "#!/bin/sh\nexec 3<&{first} 4<&{second}\nLISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES={names} exec {} \"$@\"\n",
+        weir.display()
+    );
+    std::fs::write(&start, script).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(&start, mode).unwrap();
+    elements.start("ce", &suite.config(), &start, &[notify]);
+    eventually("the FE is in sync again", || {
+        elements.ask("fes")[0]["state"] == "in sync"
+    });
+    eventually("the FE has what has changed meanwhile", || {
+        let all = routes(&elements);
+        let has = |prefix: &str| all.iter().any(|line| line.starts_with(prefix));
+        all.len() == ROUTES + 2
+            && !has("100.0.9.0/24 ")
+            && has(&format!("100.{}.9.0/24 ", ROUTES >> 8))
+    });
+    let answer = elements.ping("-c 1 -W 10 10.77.1.8");
+    assert!(answer.contains("bytes from 10.77.1.8"), "{answer}");
+    assert_eq!(["edge1.lan", "edge1.wan"].map(changes), before);
+}
+
+/// The next file that a program gives to its service manager, with its name. Children inherit it.
+fn receive(keeper: &UnixDatagram) -> (String, OwnedFd) {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut room);
+    let mut text = [0; 512];
+    let mut part = [IoSliceMut::new(&mut text)];
+    let received = recvmsg(keeper, &mut part, &mut control, RecvFlags::empty()).unwrap();
+    let files = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+        _ => None,
+    });
+    let text = std::str::from_utf8(&text[..received.bytes]).unwrap();
+    assert!(text.contains("FDSTORE=1"), "{text}");
+    let name = text.lines().find_map(|line| line.strip_prefix("FDNAME="));
+    (name.unwrap().to_owned(), files.unwrap())
+}

@@ -1,0 +1,278 @@
+//! Routes of routing suites: a thread for each `[router.NAME]` follows the kernel of the suite's network namespace.
+//!
+//! ```text
+//!  kernel --netlink--> thread: protocols and TAPs of the router --> changes --> task of the control element
+//! ```
+//!
+//! Changes wait in one map for each router, in which a newer change of a prefix replaces an older one. So a suite whose
+//! routes change faster than the FEs take them costs no more memory than its routes.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use tokio::sync::Notify;
+use weir_ce::route::{Hop, LearntRecord, LearntRoute};
+use weir_ce::router::RouterPlan;
+use weir_live::kernel::follow;
+use weir_live::kernel::tables::TableState;
+use weir_live::mutex::lock;
+use weir_model::class::{Cell, Layout, Type, Unit};
+use weir_model::column::{self, Column, Row, components};
+use weir_model::{Class, Component, Value};
+use weir_path::ip::tables::{Action, Route};
+
+use super::taps::within;
+
+/// Time until the kernel is followed again after a failure.
+const RETRY: Duration = Duration::from_secs(1);
+/// Maximum prefixes that are remembered because the FE gets their route in a different form, or not at all.
+const DIFFERING_MAX: usize = 1024;
+
+/// The routing suites of a control element.
+#[derive(Debug, Default)]
+pub(super) struct Suites {
+    changed: Arc<Notify>,
+    all: Vec<Arc<Suite>>,
+}
+
+#[derive(Debug)]
+struct Suite {
+    plan: RouterPlan,
+    /// The FE's ports by the names of their TAPs.
+    ports: BTreeMap<String, Arc<str>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Changes that the control element has not taken.
+    waiting: BTreeMap<IpNet, Option<LearntRoute>>,
+    /// Whether `waiting` has all routes.
+    is_all: bool,
+    /// Prefixes whose route the FE gets in a different form, or not at all, with the reason.
+    differing: BTreeMap<IpNet, &'static str>,
+    trouble: Option<String>,
+}
+
+/// New routes of a suite: the FE, the routes, and whether these are all.
+type News<'a> = (&'a str, Vec<LearntRecord>, bool);
+
+impl Suites {
+    /// Starts the threads. The ports of each router have the names of their TAPs.
+    pub(super) fn start(
+        plans: impl IntoIterator<Item = (RouterPlan, BTreeMap<String, Arc<str>>)>,
+    ) -> io::Result<Self> {
+        let mut suites = Self::default();
+        for (plan, ports) in plans {
+            let suite = Arc::new(Suite {
+                plan,
+                ports,
+                state: Mutex::default(),
+            });
+            suites.all.push(Arc::clone(&suite));
+            let changed = Arc::clone(&suites.changed);
+            let name = "weir-suite".to_owned();
+            thread::Builder::new().name(name).spawn(move || {
+                loop {
+                    let why = suite.follow(&changed);
+                    let router = &suite.plan.name;
+                    tracing::error!(router, why, "cannot follow the routes of a routing suite");
+                    lock(&suite.state).trouble = Some(why);
+                    thread::sleep(RETRY);
+                }
+            })?;
+        }
+        Ok(suites)
+    }
+
+    /// Waits until [`Self::take`] has something.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// The changes since the last call.
+    pub(super) fn take(&self) -> impl Iterator<Item = News<'_>> {
+        self.all.iter().filter_map(|suite| {
+            let mut state = lock(&suite.state);
+            let is_all = std::mem::take(&mut state.is_all);
+            let waiting = std::mem::take(&mut state.waiting);
+            let is_empty = waiting.is_empty() && !is_all;
+            (!is_empty).then(|| (&*suite.plan.fe, waiting.into_iter().collect(), is_all))
+        })
+    }
+
+    /// The rows of [`ROUTERS`].
+    pub(super) fn rows(&self) -> Value {
+        let guards = self.all.iter().map(|suite| (suite, lock(&suite.state)));
+        let views: Vec<_> = guards.collect();
+        let views = views.iter().map(|(suite, state)| (&suite.plan, &**state));
+        column::rows(COLUMNS, views)
+    }
+}
+
+impl Suite {
+    /// Follows the kernel of the namespace; returns when that is no longer possible.
+    fn follow(&self, changed: &Notify) -> String {
+        let run = || -> io::Result<Infallible> {
+            let runtime = tokio::runtime::Builder::new_current_thread();
+            let runtime = { runtime }.enable_all().build()?;
+            let publish = |state: &mut TableState| {
+                self.publish(state);
+                changed.notify_one();
+            };
+            let ended = runtime.block_on(follow::follow(publish));
+            ended.map_err(io::Error::other)
+        };
+        match within(self.plan.namespace.as_deref(), run) {
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    fn publish(&self, tables: &mut TableState) {
+        let changed = tables.take_changed();
+        let mut state = lock(&self.state);
+        state.trouble = None;
+        match changed {
+            Some(changed) => {
+                for prefix in changed {
+                    let route = tables.active(&prefix);
+                    self.note(&mut state, tables, prefix, route.as_ref());
+                }
+            }
+            None => {
+                *state = State {
+                    is_all: true,
+                    ..State::default()
+                };
+                for (prefix, route) in tables.tables().routes() {
+                    self.note(&mut state, tables, prefix, Some(route));
+                }
+                state.waiting.retain(|_, route| route.is_some());
+            }
+        }
+    }
+
+    fn note(&self, state: &mut State, tables: &TableState, prefix: IpNet, route: Option<&Route>) {
+        let (learnt, differing) = match route {
+            Some(route) => self.learnt(tables, &prefix, route),
+            None => (None, None),
+        };
+        state.differing.remove(&prefix);
+        if let Some(why) = differing.filter(|_| state.differing.len() < DIFFERING_MAX) {
+            state.differing.insert(prefix, why);
+        }
+        state.waiting.insert(prefix, learnt);
+    }
+
+    /// The route that the FE gets, and why the kernel's is another one.
+    fn learnt(
+        &self,
+        tables: &TableState,
+        prefix: &IpNet,
+        route: &Route,
+    ) -> (Option<LearntRoute>, Option<&'static str>) {
+        let is_local = match prefix.addr() {
+            IpAddr::V4(a) => a.is_link_local() || a.is_loopback() || a.is_multicast(),
+            IpAddr::V6(a) => a.is_unicast_link_local() || a.is_loopback() || a.is_multicast(),
+        };
+        let is_ours = self.plan.protocols.contains(&route.protocol);
+        let hops = match &route.action {
+            _ if is_local && prefix.prefix_len() > 0 || !is_ours => return (None, None),
+            Action::Forward(hops) => hops,
+            Action::Local => return (None, None),
+            Action::Blackhole => return (None, Some("a blackhole")),
+            Action::Unreachable => return (None, Some("unreachable")),
+            Action::Prohibit => return (None, Some("prohibited")),
+            Action::Throw | Action::Reserved => return (None, None),
+            Action::BySource(_) => return (None, Some("depends on the source")),
+        };
+        let interfaces = &tables.tables().interfaces;
+        let hop = |hop: &weir_path::ip::tables::NextHop| {
+            let interface = interfaces.get(&hop.interface)?;
+            let port = Arc::clone(self.ports.get(&interface.name)?);
+            let is_same = |a: &IpAddr| a.is_ipv4() == prefix.addr().is_ipv4();
+            let gateway = hop.gateway;
+            let hop = Hop { gateway, port };
+            gateway.as_ref().is_none_or(is_same).then_some(hop)
+        };
+        let mut own = hops.iter().filter_map(hop);
+        let first = own.next().map(|hop| (route.metric, hop));
+        let differing = match (&first, hops.len()) {
+            (None, _) => Some("through another interface than a TAP of the FE"),
+            (Some(_), 1) => None,
+            (Some(_), _) => Some("several next hops"),
+        };
+        (first, differing)
+    }
+}
+
+/// A row of the table.
+struct Router;
+
+impl Row for Router {
+    type View<'a> = (&'a RouterPlan, &'a State);
+}
+
+/// The routing suites that route for FEs.
+pub(super) static ROUTERS: Class = Class {
+    name: "routers",
+    id: 0x00F7_0323,
+    about: "the routing suites that route for forwarding elements",
+    key: &["router"],
+    components: &components::<Router, { COLUMNS.len() }>(COLUMNS),
+    layout: Layout {
+        empty: "No routing suite routes for an FE: the file has no [router.NAME].",
+        ..Layout::PLAIN
+    },
+    ..Class::PLAIN
+};
+
+const COLUMNS: &[Column<Router>] = &[
+    Component::new(1, "router", Type::Text, "north")
+        .about("Name of the section.")
+        .shown(&[Cell::new("ROUTER")])
+        .read(|(plan, _)| plan.name.as_str().into()),
+    Component::new(2, "fe", Type::Text, "edge1")
+        .about("Name of the FE.")
+        .shown(&[Cell::new("FE")])
+        .read(|(plan, _)| plan.fe.as_str().into()),
+    Component::new(3, "namespace", Type::Text, "north")
+        .about("Network namespace of the suite; empty: that of the CE.")
+        .shown(&[Cell::new("NAMESPACE")])
+        .read(|(plan, _)| plan.namespace.as_deref().unwrap_or_default().into()),
+    Component::new(4, "waiting", Type::Gauge(Unit::One), "0")
+        .about("Changed routes that the CE has not taken yet.")
+        .shown(&[Cell::new("WAITING")])
+        .read(|(_, state)| Value::from(state.waiting.len() as u64)),
+    Component::new(5, "differing", Type::Gauge(Unit::One), "1")
+        .about(
+            "Routes of the suite that the FE gets in a different form or not at all, at most 1024.",
+        )
+        .shown(&[Cell::new("DIFFERING")])
+        .read(|(_, state)| Value::from(state.differing.len() as u64)),
+    Component::new(
+        6,
+        "first_differing",
+        Type::Text,
+        "192.0.2.0/24: several next hops",
+    )
+    .about("The first of them, with the reason.")
+    .shown(&[Cell::new("FIRST DIFFERING")])
+    .read(|(_, state)| {
+        let first = state.differing.first_key_value();
+        first
+            .map_or(String::new(), |(prefix, why)| format!("{prefix}: {why}"))
+            .into()
+    }),
+    Component::new(7, "trouble", Type::Text, "")
+        .about("Why the routes cannot be followed; empty if they are.")
+        .shown(&[Cell::new("TROUBLE")])
+        .read(|(_, state)| state.trouble.as_deref().unwrap_or_default().into()),
+];
