@@ -14,7 +14,7 @@ use super::input::Input;
 use weir_live::device::made::MakeError;
 use weir_live::device::tap::Tap;
 use weir_live::kept_files;
-use weir_live::kernel::addresses;
+use weir_live::kernel::{addresses, links};
 use weir_live::namespace::Namespace;
 
 /// Why a TAP device does not match its plan.
@@ -128,6 +128,11 @@ fn made(plan: &TapPlan, old: Option<Arc<Tap>>, kept: Option<File>) -> Result<Arc
     tap.set_mac(plan.mac)?;
     tap.set_mtu(plan.mtu)?;
     tap.set_carrier(plan.carrier)?;
+    if !plan.carrier
+        && let Err(error) = links::set_dormant(&plan.interface)
+    {
+        tracing::debug!(%error, "the kernel announces the loss of the carrier up to a second later");
+    }
     Ok(tap)
 }
 

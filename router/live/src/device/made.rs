@@ -11,7 +11,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use weir_path::ip::tables::Mac;
 
 use super::Layer;
-use crate::kernel::links;
 
 /// Longest name of an interface, in bytes.
 pub const NAME_LEN_MAX: usize = libc::IFNAMSIZ - 1;
@@ -93,14 +92,10 @@ pub(super) fn set_mtu(name: &str, mtu: u32) -> Result<(), MakeError> {
 
 /// Sets whether the interface that belongs to this file has a carrier.
 pub(super) fn set_carrier(name: &str, file: &File, carrier: bool) -> Result<(), MakeError> {
-    let number = libc::c_int::from(carrier);
+    let carrier = libc::c_int::from(carrier);
     // SAFETY: TUNSETCARRIER reads one int.
-    let done = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETCARRIER, &raw const number) };
-    crate::sys::check(done).map_err(refused(name, "set the carrier"))?;
-    if !carrier && let Err(error) = links::set_dormant(name) {
-        tracing::debug!(name, %error, "the kernel announces the loss of the carrier up to a second later");
-    }
-    Ok(())
+    let done = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETCARRIER, &raw const carrier) };
+    crate::sys::check(done).map_err(refused(name, "set the carrier"))
 }
 
 /// Switches an interface on.

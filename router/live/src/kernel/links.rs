@@ -59,7 +59,7 @@ pub(super) fn index_of(name: &str) -> io::Result<u32> {
 
 /// Announces at once that an interface without a carrier does not work. The kernel itself announces the loss of a carrier
 /// up to a second later, to merge announcements.
-pub(crate) fn set_dormant(name: &str) -> io::Result<()> {
+pub fn set_dormant(name: &str) -> io::Result<()> {
     const IFLA_OPERSTATE: u16 = 16;
     const IF_OPER_DORMANT: u8 = 5;
     let mut header = [0; IFINFOMSG_BYTES];

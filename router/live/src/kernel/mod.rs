@@ -9,6 +9,7 @@
 //! - [`neighbours`]: asks the kernel to find a next hop's MAC address and to keep it valid
 //! - [`transit`]: the rules that keep transit away from the kernel and limit the machine's own packets to a share of a
 //!   port
+//! - [`links`]: interfaces on top of others, and the state of an interface
 //! - [`lease`]: ends these rules when the forwarding thread stalls
 //! - [`handover`]: the instants at which transit moves from the kernel to the router and back
 //! - [`claim`]: ensures that an interface has only one router
@@ -31,6 +32,7 @@ pub mod handover;
 pub mod install;
 pub mod inventory;
 pub mod lease;
+pub mod links;
 pub mod losses;
 pub mod message;
 pub mod neighbours;
@@ -45,7 +47,6 @@ mod ingress;
 mod iptables;
 mod lacking;
 mod lending;
-pub(crate) mod links;
 mod local;
 mod netlink;
 mod nft;
