@@ -18,7 +18,7 @@ impl Followed {
         let latest = Arc::new(Mutex::new((Tables::default(), 0)));
         let publish = latest.clone();
         std::thread::spawn(move || {
-            let end = runtime().block_on(follow::follow(|state| {
+            let end = runtime().block_on(follow::follow(None, |state| {
                 let mut latest = publish.lock().unwrap();
                 *latest = (state.tables().clone(), latest.1 + 1);
             }));
