@@ -24,6 +24,7 @@ use tracing::{debug, info, warn};
 
 use super::fpm_message::{self, Malformed, Update};
 use super::netlink::Message;
+pub use super::routes::fpm::FpmCounts;
 use super::tables::{Effect, TableState};
 
 /// Events that wait to be applied, each at most [`READ_BYTES`] long; then zebra has to wait.

@@ -186,7 +186,7 @@ impl Routes {
     /// The action of a route, which its next-hop object decides if it has one.
     fn action(&self, route: &Candidate) -> Action {
         let by_object = route.object.and_then(|id| match route.fpm {
-            Some(_) => object_way(&|id| self.fpm.kind(id), id, NESTING_MAX),
+            Some(replay) => object_way(&|id| self.fpm.kind((replay, id)), id, NESTING_MAX),
             None => object_way(&|id| self.objects.get(&id), id, NESTING_MAX),
         });
         by_object.map_or_else(|| route.way.action(), |way| way.action())
@@ -324,30 +324,28 @@ impl Routes {
         if old.as_ref() == self.objects.get(&id) {
             return Vec::new();
         }
-        self.users(id, false)
+        self.users_of(id)
     }
 
     /// Removes a next-hop object; returns whether a route or a group used it.
     pub(super) fn remove_object(&mut self, id: u32) -> bool {
-        let used = !self.users(id, false).is_empty();
+        let used = !self.users_of(id).is_empty();
         self.objects.remove(&id);
         used
     }
 
-    /// The prefixes whose routes use an object of the kernel or of FPM. Visits all routes: objects change seldom, and
-    /// the copy for the publication that follows costs more.
-    fn users(&self, id: u32, by_fpm: bool) -> Vec<IpNet> {
-        let mut ids: Vec<u32> = vec![id];
-        match by_fpm {
-            true => ids.extend(self.fpm.groups_of(id)),
-            false => {
-                let groups = self.objects.iter().filter(|(_, kind)| kind.has_member(id));
-                ids.extend(groups.map(|(group, _)| *group));
-            }
-        }
-        let uses = |c: &Candidate| {
-            c.fpm.is_some() == by_fpm && c.object.is_some_and(|object| ids.contains(&object))
-        };
+    /// The prefixes whose routes use an object of the kernel.
+    fn users_of(&self, id: u32) -> Vec<IpNet> {
+        let groups = self.objects.iter().filter(|(_, kind)| kind.has_member(id));
+        let mut ids: Vec<u32> = groups.map(|(group, _)| *group).collect();
+        ids.push(id);
+        self.users(&ids, None)
+    }
+
+    /// The prefixes whose routes name one of these objects; `fpm` as in [`Candidate`]. Visits all routes: objects change
+    /// seldom, and the copy for the publication that follows costs more.
+    fn users(&self, ids: &[u32], fpm: Option<u32>) -> Vec<IpNet> {
+        let uses = |c: &Candidate| c.fpm == fpm && c.object.is_some_and(|id| ids.contains(&id));
         self.candidates
             .iter()
             .filter(|(_, list)| list.iter().any(uses))

@@ -2,7 +2,7 @@
 //!
 //! zebra has one route for each prefix of a table, so a new one replaces the old one. Routes may name an object before it
 //! comes; until then they do not work. A peer that connects replays all that it has; what it has not repeated at the end
-//! of the replay is removed.
+//! of the replay is removed. Until then, old routes keep the old objects: a restarted zebra gives their numbers to others.
 
 use std::collections::HashMap;
 
@@ -19,21 +19,17 @@ const HOPS_MAX: usize = 4_000_000;
 /// What came by FPM, except the routes themselves, which are candidates of their prefixes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FpmObjects {
-    objects: HashMap<u32, Object>,
+    objects: HashMap<Key, NextHopKind>,
     /// How many routes name each object, known or not: most changes of objects affect no route.
-    uses: HashMap<u32, usize>,
+    uses: HashMap<Key, usize>,
     /// The number of the current replay.
     replay: u32,
     routes: usize,
     hops: usize,
 }
 
-#[derive(Clone, Debug)]
-struct Object {
-    kind: NextHopKind,
-    /// The replay in which the peer last sent it.
-    replay: u32,
-}
+/// The replay in which an object came, and its number in messages.
+type Key = (u32, u32);
 
 /// All that came by FPM, outside the kernel's tables, while these are read again.
 #[derive(Debug)]
@@ -59,38 +55,29 @@ pub struct FpmCounts {
 pub(in crate::kernel) struct Full;
 
 impl FpmObjects {
-    pub(super) fn kind(&self, id: u32) -> Option<&NextHopKind> {
-        self.objects.get(&id).map(|object| &object.kind)
+    pub(super) fn kind(&self, key: Key) -> Option<&NextHopKind> {
+        self.objects.get(&key)
     }
 
     fn count(&mut self, route: &Candidate) {
         self.routes += 1;
         self.hops += hops(route);
-        if let Some(id) = route.object {
-            *self.uses.entry(id).or_default() += 1;
+        if let Some(key) = key(route) {
+            *self.uses.entry(key).or_default() += 1;
         }
     }
 
     fn uncount(&mut self, route: &Candidate) {
         self.routes -= 1;
         self.hops -= hops(route);
-        if let Some(id) = route.object
-            && let Some(uses) = self.uses.get_mut(&id)
+        if let Some(key) = key(route)
+            && let Some(uses) = self.uses.get_mut(&key)
         {
             *uses -= 1;
             if *uses == 0 {
-                self.uses.remove(&id);
+                self.uses.remove(&key);
             }
         }
-    }
-
-    /// The groups of which an object is a member.
-    pub(super) fn groups_of(&self, id: u32) -> impl Iterator<Item = u32> {
-        let groups = self
-            .objects
-            .iter()
-            .filter(move |(_, o)| o.kind.has_member(id));
-        groups.map(|(group, _)| *group)
     }
 }
 
@@ -135,7 +122,7 @@ impl Routes {
 
     /// Whether the peer has sent an object.
     pub(in crate::kernel) fn knows_fpm_object(&self, id: u32) -> bool {
-        self.fpm.objects.contains_key(&id)
+        self.fpm.objects.contains_key(&(self.fpm.replay, id))
     }
 
     /// Stores a next-hop object of the peer; returns the prefixes whose routes use it.
@@ -143,35 +130,40 @@ impl Routes {
         &mut self,
         object: NextHopObject,
     ) -> Result<Vec<IpNet>, Full> {
-        let NextHopObject { id, kind } = object;
-        let old = self.fpm.objects.get(&id).map_or(0, |old| old.kind.len());
-        let hops = self.fpm.hops - old + kind.len();
+        let key = (self.fpm.replay, object.id);
+        let old = self.fpm.objects.get(&key);
+        if old == Some(&object.kind) {
+            return Ok(Vec::new());
+        }
+        let hops = self.fpm.hops - old.map_or(0, NextHopKind::len) + object.kind.len();
         if hops > HOPS_MAX {
             return Err(Full);
         }
         self.fpm.hops = hops;
-        let replay = self.fpm.replay;
-        let old = self.fpm.objects.insert(id, Object { kind, replay });
-        if old.map(|old| old.kind).as_ref() == self.fpm.kind(id) {
-            return Ok(Vec::new());
-        }
-        Ok(self.fpm_users(id))
+        self.fpm.objects.insert(key, object.kind);
+        Ok(self.fpm_users(object.id))
     }
 
     /// Removes a next-hop object of the peer; returns the prefixes whose routes name it, which stay.
     pub(in crate::kernel) fn remove_fpm_object(&mut self, id: u32) -> Vec<IpNet> {
         let users = self.fpm_users(id);
-        if let Some(old) = self.fpm.objects.remove(&id) {
-            self.fpm.hops -= old.kind.len();
+        if let Some(old) = self.fpm.objects.remove(&(self.fpm.replay, id)) {
+            self.fpm.hops -= old.len();
         }
         users
     }
 
+    /// The prefixes whose routes name an object, or a group of which it is a member.
     fn fpm_users(&self, id: u32) -> Vec<IpNet> {
-        let named = |id: &u32| self.fpm.uses.contains_key(id);
-        match named(&id) || self.fpm.groups_of(id).any(|group| named(&group)) {
-            true => self.users(id, true),
-            false => Vec::new(),
+        let replay = self.fpm.replay;
+        let objects = self.fpm.objects.iter();
+        let groups = objects.filter(|((of, _), kind)| *of == replay && kind.has_member(id));
+        let mut ids: Vec<u32> = groups.map(|((_, group), _)| *group).collect();
+        ids.push(id);
+        ids.retain(|id| self.fpm.uses.contains_key(&(replay, *id)));
+        match ids.is_empty() {
+            true => Vec::new(),
+            false => self.users(&ids, Some(replay)),
         }
     }
 
@@ -180,7 +172,7 @@ impl Routes {
         self.fpm.replay += 1;
     }
 
-    /// Ends a replay; returns the prefixes whose routes are removed or use removed objects.
+    /// Ends a replay; returns the prefixes whose routes are removed.
     pub(in crate::kernel) fn end_fpm_replay(&mut self) -> Vec<IpNet> {
         let replay = self.fpm.replay;
         let is_old = |c: &Candidate| c.fpm.is_some_and(|of| of != replay);
@@ -190,19 +182,16 @@ impl Routes {
             old.map(|route| (*prefix, route.clone()))
         });
         let old: Vec<_> = old.collect();
-        let mut changed: Vec<IpNet> = old.iter().map(|(prefix, _)| *prefix).collect();
-        for (prefix, route) in old {
-            self.remove_fpm(&prefix, &route);
+        for (prefix, route) in &old {
+            self.remove_fpm(prefix, route);
         }
-        let objects = self.fpm.objects.iter();
-        let objects: Vec<u32> = objects
-            .filter(|(_, o)| o.replay != replay)
-            .map(|(id, _)| *id)
-            .collect();
-        for id in objects {
-            changed.extend(self.remove_fpm_object(id));
-        }
-        changed
+        let FpmObjects { objects, hops, .. } = &mut self.fpm;
+        objects.retain(|(of, _), kind| {
+            let is_current = *of == replay;
+            *hops -= if is_current { 0 } else { kind.len() };
+            is_current
+        });
+        old.into_iter().map(|(prefix, _)| prefix).collect()
     }
 
     /// Takes all that came by FPM out of these routes.
@@ -225,9 +214,8 @@ impl Routes {
         link: impl Fn(u32) -> LinkState,
     ) -> Vec<IpNet> {
         self.fpm = detached.objects;
-        for object in self.fpm.objects.values_mut() {
-            object.kind.set_link(&link);
-        }
+        let kinds = self.fpm.objects.values_mut();
+        kinds.for_each(|kind| kind.set_link(&link));
         let joined = detached.routes.into_iter().map(|(prefix, mut route)| {
             route.set_link(&link);
             self.insert(prefix, route, Placement::Replace);
@@ -238,17 +226,19 @@ impl Routes {
 
     /// How much came by FPM.
     pub(in crate::kernel) fn fpm_counts(&self) -> FpmCounts {
-        let unknown = self
-            .fpm
-            .uses
-            .iter()
-            .filter(|(id, _)| !self.knows_fpm_object(**id));
+        let FpmObjects { objects, uses, .. } = &self.fpm;
+        let unknown = uses.iter().filter(|(key, _)| !objects.contains_key(key));
         FpmCounts {
             routes: self.fpm.routes,
             unresolved: unknown.map(|(_, uses)| uses).sum(),
-            objects: self.fpm.objects.len(),
+            objects: objects.len(),
         }
     }
+}
+
+/// The object that a route names.
+pub(super) fn key(route: &Candidate) -> Option<Key> {
+    Some((route.fpm?, route.object?))
 }
 
 /// The next hops that a route itself has.

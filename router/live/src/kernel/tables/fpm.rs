@@ -208,6 +208,8 @@ mod tests {
         }
         assert_eq!(state.end_fpm_replay(), Effect::Nothing);
         state.begin_fpm_replay();
+        // A new zebra numbers its objects from the start again.
+        assert_eq!(state.apply_fpm(single(2, 1)), Ok(Effect::Nothing));
         assert_eq!(state.apply_fpm(single(1, 1)), Ok(Effect::Nothing));
         assert_eq!(
             state.apply_fpm(by_object("10.8.0.0/16", 1)),
@@ -218,7 +220,7 @@ mod tests {
         assert_eq!(state.action("10.9.0.1"), None);
         assert_eq!(interfaces(&state, "10.8.0.1"), [1]);
         let counts = state.fpm_counts();
-        assert_eq!((counts.routes, counts.objects), (1, 1));
+        assert_eq!((counts.routes, counts.objects), (1, 2));
     }
 
     #[test]
