@@ -236,9 +236,7 @@ fn zebra_delivers_its_routes_and_replays_them() {
 
         // Without zebra and the kernel's copies of its routes, those of FPM forward.
         frr.kill();
-        run(
-            "ip route flush proto static && ip -6 route flush proto static && ip route del blackhole 10.7.0.0/16",
-        );
+        run("ip route flush proto 196 && ip -6 route flush proto 196");
         let kernels = run("ip route; ip -6 route");
         assert!(!kernels.contains("static"), "{kernels}");
         followed.awaits_action("10.7.0.1", Some(Action::Blackhole));
