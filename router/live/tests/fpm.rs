@@ -236,7 +236,10 @@ fn zebra_delivers_its_routes_and_replays_them() {
 
         // Without zebra and the kernel's copies of its routes, those of FPM forward.
         frr.kill();
-        run("ip route flush proto 196 && ip -6 route flush proto 196");
+        run(
+            "ip route del blackhole 10.7.0.0/16 && ip route del 10.8.0.0/16 && ip route del 10.9.0.0/16 && \
+             ip -6 route del 2001:db8::/32",
+        );
         let kernels = run("ip route; ip -6 route");
         assert!(!kernels.contains("static"), "{kernels}");
         followed.awaits_action("10.7.0.1", Some(Action::Blackhole));
