@@ -185,7 +185,7 @@ fn fpm_address(text: &str, mode: Mode) -> Result<Option<SocketAddr>, String> {
     address.map(Some).ok_or_else(|| {
         format!(
             "`fpm` is \"{text}\", but must be a loopback address and port like \"127.0.0.1:2620\": FPM has no \
-             authentication, and whoever can connect decides where packets go; run zebra on this machine"
+             authentication, and any program that can connect could redirect packets; run zebra on this machine"
         )
     })
 }
@@ -207,7 +207,7 @@ pub struct RouterPlan {
     pub kernel_change: OnChange,
     /// The address of the page for browsers; `None` if only the socket serves it.
     pub page: Option<SocketAddr>,
-    /// The address at which routes are taken by FPM; `None`: only the kernel's routes count.
+    /// The address that FRR's zebra sends routes to; `None`: only the kernel's routes count.
     pub fpm: Option<SocketAddr>,
     /// The mark of frames that the router sends.
     pub mark: Mark,

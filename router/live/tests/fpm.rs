@@ -196,7 +196,7 @@ impl Frr {
         self.start("staticd", &[], routes);
     }
 
-    /// Kills the daemons, so that they say goodbye to nobody.
+    /// Kills the daemons, which therefore delete no routes.
     fn kill(&mut self) {
         self.daemons.clear();
         run(&format!(
@@ -234,7 +234,7 @@ fn zebra_delivers_its_routes_and_replays_them() {
             (counts.routes, counts.unresolved) == (4, 0)
         });
 
-        // Without zebra and the kernel's copies of its routes, those of FPM forward.
+        // FPM's routes stay without zebra and without the kernel's copies.
         frr.kill();
         run(
             "ip route del blackhole 10.7.0.0/16 && ip route del 10.8.0.0/16 && ip route del 10.9.0.0/16 && \

@@ -9,7 +9,7 @@ use weir_live::kernel::fpm::{Fpm, FpmCounts};
 use weir_live::kernel::neighbours::Neighbours;
 use weir_path::ip::tables::{Action, Neighbour, NextHop, Tables};
 
-/// A follower on its own thread, and what it published last.
+/// A follower on its own thread, and its last publication.
 pub(crate) struct Followed {
     latest: Arc<Mutex<(Tables, FpmCounts, u64)>>,
 }

@@ -9,7 +9,7 @@
 //! when nothing comes for a while. Routes of a lost connection stay until the next replay has ended, so that a
 //! restarted zebra interrupts nothing, but not for ever ([`Patience`]).
 //!
-//! FPM has no authentication: whoever can connect decides where packets go. So the address must be on loopback.
+//! FPM has no authentication: any program that can connect could redirect packets. So the address must be on loopback.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -32,7 +32,7 @@ const EVENTS_WAITING_MAX: usize = 16;
 /// Maximum bytes of one read; the longest frame fits.
 const READ_BYTES: usize = 1 << 16;
 /// Maximum bytes of answers that wait for a publication; then zebra has to wait.
-const ANSWERS_BYTES_MAX: usize = 4 << 20;
+const ANSWERS_BYTES_MAX: usize = 16 << 20;
 /// Bundles of answers that wait for zebra.
 const BUNDLES_MAX: usize = 4;
 /// zebra reads answers within this time, or gets no more.
@@ -68,7 +68,7 @@ pub struct ListenError {
     source: io::Error,
 }
 
-/// The routes of a peer as they come.
+/// Events of a peer, to be applied to tables.
 #[derive(Debug)]
 pub struct Fpm {
     events: mpsc::Receiver<Event>,
@@ -81,7 +81,7 @@ pub struct Fpm {
     refused: bool,
 }
 
-/// What the connection brings.
+/// Events of the connection.
 #[derive(Debug)]
 pub(super) enum Event {
     /// A peer begins to replay its routes.

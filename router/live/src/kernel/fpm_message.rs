@@ -33,13 +33,13 @@ const RTM_F_OFFLOAD_FAILED: u32 = 0x2000_0000;
 /// A change of the peer's routes.
 #[derive(Debug)]
 pub(super) enum Update {
-    /// A route is new or replaces the one of the same prefix and metric.
+    /// A new route, which replaces a route of the same prefix and metric.
     Route(IpNet, Candidate),
-    /// A route is gone; only its metric and sources count.
+    /// A deleted route; only its metric and sources count.
     NoRoute(IpNet, Candidate),
-    /// A next-hop object is new or changed.
+    /// A new or changed next-hop object.
     Object(NextHopObject),
-    /// A next-hop object is gone.
+    /// A deleted next-hop object.
     NoObject(u32),
 }
 
@@ -93,7 +93,7 @@ fn payload(bytes: &[u8]) -> Result<Option<&[u8]>, Malformed> {
 }
 
 /// Reads a message; `None` if forwarding does not use it. Routes that zebra has from the kernel are the kernel's: zebra
-/// does not send when they go (FRR issue 19637). Such a route only replaces the one that came by FPM before.
+/// does not send when they go (FRR issue 19637). Such a route only removes an earlier route of FPM.
 pub(super) fn read(message: &Message<'_>) -> Result<Option<Update>, DecodeError> {
     let is_about_ip = message.payload.first().is_some_and(|family| {
         [libc::AF_INET, libc::AF_INET6].contains(&libc::c_int::from(*family))
@@ -129,7 +129,7 @@ pub(super) fn read(message: &Message<'_>) -> Result<Option<Update>, DecodeError>
     })
 }
 
-/// The frame that tells zebra whether a new route is in use. FRR uses it with `--asic-offload=notify_on_offload`, and
+/// The frame that reports to zebra whether a new route is in use. FRR uses it with `--asic-offload=notify_on_offload`, and
 /// ignores it otherwise. `None` if zebra cannot read it.
 pub(super) fn answer(to: &Message<'_>, in_use: bool) -> Option<Vec<u8>> {
     const FLAGS_AT: usize = 8;
@@ -158,7 +158,7 @@ mod tests {
         [header, messages.concat()].concat()
     }
 
-    /// What zebra of FRR 8.4.4 sends: a route by next hop 22, its deletion, a group.
+    /// A route by next hop 22, as zebra of FRR 8.4.4 sends it.
     fn route() -> Vec<u8> {
         let header = [2, 16, 0, 0, 254, 196, 0, 1, 0, 0, 0, 0];
         Request::new(libc::RTM_NEWROUTE, 0x500, &header)

@@ -254,7 +254,9 @@ impl Routes {
         {
             self.wide_local.insert(prefix);
         }
-        let list = self.candidates.entry(prefix).or_default();
+        // Most prefixes have one route.
+        let list = self.candidates.entry(prefix);
+        let list = list.or_insert_with(|| Vec::with_capacity(1));
         // The kernel's route and FPM's with the same metric are the same; the kernel notices a lost link first.
         let order = |c: &Candidate| (c.rank, c.metric, c.fpm.is_some(), c.preference);
         let rival = |c: &Candidate| c.rivals(&new);
@@ -342,7 +344,7 @@ impl Routes {
         self.users(&ids, None)
     }
 
-    /// The prefixes whose routes name one of these objects; `fpm` as in [`Candidate`]. Visits all routes: objects change
+    /// The prefixes whose routes name any of these objects; `fpm` as in [`Candidate`]. Visits all routes: objects change
     /// seldom, and the copy for the publication that follows costs more.
     fn users(&self, ids: &[u32], fpm: Option<u32>) -> Vec<IpNet> {
         let uses = |c: &Candidate| c.fpm == fpm && c.object.is_some_and(|id| ids.contains(&id));

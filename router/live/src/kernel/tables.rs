@@ -204,7 +204,7 @@ impl TableState {
             // Routes appear and vanish with their link, many of them without a message.
             Some(_) if worked != Some(working) => Effect::Reread,
             Some(before) if *before == now => Effect::Nothing,
-            // Its routes may have come by FPM before.
+            // FPM may have routes to this interface already.
             None if self.fpm_counts().routes > 0 => Effect::Reread,
             _ => Effect::Changed,
         };

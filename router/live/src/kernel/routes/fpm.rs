@@ -1,8 +1,9 @@
-//! Routes and next-hop objects that came by FPM, next to those of the kernel.
+//! Routes and next-hop objects from FPM, next to the kernel's.
 //!
 //! zebra has one route for each prefix of a table, so a new one replaces the old one. Routes may name an object before it
-//! comes; until then they do not work. A peer that connects replays all that it has; what it has not repeated at the end
-//! of the replay is removed. Until then, old routes keep the old objects: a restarted zebra gives their numbers to others.
+//! comes; until then they do not work. A peer that connects replays all that it has; routes that it has not repeated are
+//! removed at the end of the replay. Until then, old routes keep the old objects: a restarted zebra numbers its objects
+//! from the start.
 
 use std::collections::HashMap;
 
@@ -16,7 +17,7 @@ const ROUTES_MAX: usize = 2_000_000;
 /// Maximum next hops, of routes, of objects and of groups together.
 const HOPS_MAX: usize = 4_000_000;
 
-/// What came by FPM, except the routes themselves, which are candidates of their prefixes.
+/// Next-hop objects from FPM, and counts. The routes themselves are candidates of their prefixes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FpmObjects {
     objects: HashMap<Key, NextHopKind>,
@@ -38,7 +39,7 @@ pub(in crate::kernel) struct Detached {
     routes: Vec<(IpNet, Candidate)>,
 }
 
-/// What a peer has sent, in numbers.
+/// Numbers of routes and objects from FPM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FpmCounts {
     /// Routes.
@@ -82,7 +83,7 @@ impl FpmObjects {
 }
 
 impl Routes {
-    /// Stores a route of the peer, in place of the one that it replaces.
+    /// Stores a route of the peer, in place of its last route with this prefix and metric.
     pub(in crate::kernel) fn set_fpm(
         &mut self,
         prefix: IpNet,

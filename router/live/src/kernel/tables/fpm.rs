@@ -44,18 +44,18 @@ impl TableState {
         self.routes.begin_fpm_replay();
     }
 
-    /// Ends a replay: removes what it has not repeated.
+    /// Ends a replay: removes all other routes of FPM.
     pub(in crate::kernel) fn end_fpm_replay(&mut self) -> Effect {
         let changed = self.routes.end_fpm_replay();
         self.refresh_all(&changed)
     }
 
-    /// Takes out what came by FPM.
+    /// Takes out the routes of FPM.
     pub(in crate::kernel) fn into_fpm(self) -> Detached {
         self.routes.into_fpm()
     }
 
-    /// Adds what came by FPM to newly read tables.
+    /// Adds the routes of FPM to newly read tables.
     pub(in crate::kernel) fn join_fpm(&mut self, detached: Detached) {
         let working = &self.working;
         let joined = self
@@ -172,7 +172,7 @@ mod tests {
         }
         assert_eq!(interfaces(&state, "10.9.0.1"), [2]);
         assert_eq!(state.fpm_counts().routes, 1);
-        // The kernel's with the same metric counts first, one with another metric by its metric.
+        // Of the same metric, the kernel's counts first.
         assert_eq!(
             state.add(route("10.9.0.0/16", 20, via("10.0.0.2", 1))),
             Effect::Changed
