@@ -100,10 +100,6 @@ async fn follow_by(
     mut publish: impl FnMut(&TableState),
 ) -> Result<Infallible, Error> {
     let mut changes = Changes::open(fpm)?;
-    let mut publish = |state: &TableState, fpm: &mut Option<Fpm>| {
-        publish(state);
-        fpm.iter_mut().for_each(Fpm::published);
-    };
     let mut doubts: u32 = 0;
     let mut state = TableState::default();
     loop {
@@ -116,7 +112,7 @@ async fn follow_by(
         })
         .await?;
         let replayed = changes.replay(&mut state).await?;
-        publish(&state, &mut changes.fpm);
+        publish(&state);
         let rest = SETTLE.max(started.elapsed() * REST_FACTOR);
         doubts = match replayed {
             Effect::Nothing => 0,
@@ -184,7 +180,7 @@ impl Changes {
         &mut self,
         state: &mut TableState,
         repeat_at: Option<tokio::time::Instant>,
-        publish: &mut impl FnMut(&TableState, &mut Option<Fpm>),
+        publish: &mut impl FnMut(&TableState),
     ) -> Result<(), Error> {
         let never = tokio::time::Instant::now() + NEVER;
         let repeat_at = repeat_at.unwrap_or(never);
@@ -193,8 +189,8 @@ impl Changes {
         loop {
             let mut effect = Effect::Nothing;
             while effect == Effect::Nothing {
+                self.fpm.iter_mut().for_each(Fpm::published);
                 match self.next_effect(state, repeat_at.min(poll_at)).await? {
-                    Some(Effect::Nothing) => self.fpm.iter_mut().for_each(Fpm::published),
                     Some(next) => effect = next,
                     None if tokio::time::Instant::now() >= repeat_at => return Ok(()),
                     None => {}
@@ -218,7 +214,7 @@ impl Changes {
                 }
             }
             let started = tokio::time::Instant::now();
-            publish(state, &mut self.fpm);
+            publish(state);
             if effect == Effect::Reread || started >= repeat_at {
                 return Ok(());
             }

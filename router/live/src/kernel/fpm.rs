@@ -77,8 +77,9 @@ pub struct Fpm {
     unpublished: Vec<u8>,
     /// Unknown objects that were reported since the peer connected.
     reported: BTreeSet<u32>,
-    /// Whether a refusal was reported since the peer connected.
+    /// Whether a refusal, or an unreadable message, was reported since the peer connected.
     refused: bool,
+    unreadable: bool,
 }
 
 /// Events of the connection.
@@ -124,6 +125,7 @@ impl Fpm {
             unpublished: Vec::new(),
             reported: BTreeSet::new(),
             refused: false,
+            unreadable: false,
         })
     }
 
@@ -144,7 +146,7 @@ impl Fpm {
                 state.begin_fpm_replay();
                 self.unpublished.clear();
                 self.reported.clear();
-                self.refused = false;
+                (self.refused, self.unreadable) = (false, false);
                 Effect::Nothing
             }
             Event::Frames(bytes) => {
@@ -161,7 +163,9 @@ impl Fpm {
             Ok(Some(update)) => update,
             Ok(None) => return Effect::Nothing,
             Err(error) => {
-                warn!(kind = message.kind, %error, "FPM: cannot read a message");
+                if !std::mem::replace(&mut self.unreadable, true) {
+                    warn!(kind = message.kind, %error, "FPM: cannot read a message, and ignores it");
+                }
                 return Effect::Nothing;
             }
         };
@@ -254,6 +258,7 @@ impl Server {
                     warn!(%end, "FPM: connection lost; its routes stay until they are repeated or too old");
                     let at = Instant::now() + self.patience.stale;
                     stale_at = Some(stale_at.map_or(at, |earlier: Instant| earlier.min(at)));
+                    sleep(ACCEPT_GAP).await; // a peer that keeps reconnecting must not fill the log
                 }
                 Ok(Err(error)) => {
                     warn!(%error, "FPM: cannot accept a connection; retrying later");
@@ -323,8 +328,8 @@ impl Server {
                         }
                     }
                 }
-                other = self.listener.accept() => {
-                    debug!(?other, "FPM: there is a peer already; another connection is closed");
+                Ok((_closed, other)) = self.listener.accept() => {
+                    debug!(%other, "FPM: another connection is closed, because one peer is connected");
                 }
             }
         }

@@ -205,7 +205,7 @@ impl TableState {
             Some(_) if worked != Some(working) => Effect::Reread,
             Some(before) if *before == now => Effect::Nothing,
             // FPM may have routes to this interface already.
-            None if self.fpm_counts().routes > 0 => Effect::Reread,
+            None if now.up && self.fpm_counts().routes > 0 => Effect::Reread,
             _ => Effect::Changed,
         };
         self.tables.interfaces.insert(index, now);
