@@ -41,6 +41,7 @@ use weir_base::Span;
 use weir_element::Facts;
 use weir_lfb::Plan;
 use weir_lfb::fe::FePlan;
+use weir_live::kernel::fpm::Fpm;
 use weir_live::mutex::lock;
 use weir_live::namespace::raise_file_limit;
 use weir_live::router::journal::Totals;
@@ -165,6 +166,8 @@ async fn serve(
     let service = Service::bind(&socket);
     let service =
         service.map_err(|e| Failure::Run(format!("`socket` {}: {e}", socket.display())))?;
+    let fpm = plan.router.fpm.map(Fpm::listen).transpose();
+    let fpm = fpm.map_err(|e| Failure::Run(e.to_string()))?;
     let file = plan.clone();
     let mut starting = router::start(plan, facts).map_err(Failure::Run)?;
     let started = tokio::select! {
@@ -180,7 +183,7 @@ async fn serve(
         return Ok(());
     };
     let mut tasks = JoinSet::new();
-    router::spawn_tasks(&running, inbox, &mut tasks);
+    router::spawn_tasks(&running, fpm, inbox, &mut tasks);
     let reader = Arc::new(Reader::new(Arc::clone(&running), identity));
     let reloads = addition.clone().map(|addition| Reloads {
         addition,

@@ -100,7 +100,7 @@ pub enum Effect {
     /// Read the facts on which the plan depends: the frame sizes of its interfaces, or all [`Facts`]. Answer: `Facts`.
     Survey {
         /// The plan.
-        plan: Plan,
+        plan: Box<Plan>,
         /// Whether all facts are needed.
         all: bool,
     },
@@ -113,7 +113,7 @@ pub enum Effect {
     /// Read the kernel's tables for the first time. Answer: `Done`.
     ReadTables,
     /// Start the forwarding thread with this plan, the tables and the devices. Answer: `Done`.
-    Launch(Plan, Limits),
+    Launch(Box<Plan>, Limits),
     /// On the forwarding thread: list those of these ports that have their device. Answer: `Open`.
     ListOpen(Vec<String>),
     /// Make the kernel stop forwarding frames received at these interfaces, at all of them or none, from a moment in

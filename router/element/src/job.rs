@@ -301,14 +301,14 @@ impl Job {
                     plan, survey_all, ..
                 },
             ) => vec![Effect::Survey {
-                plan: plan.clone(),
+                plan: Box::new(plan.clone()),
                 all: *survey_all,
             }],
             (Stage::Prepare, Task::TakeAgain(place)) => vec![Effect::Claim(place.clone())],
             (Stage::Prepare, _) => self.claim_and_open(),
             (Stage::Launch, Task::Start { plan, admitted, .. }) => vec![
                 Effect::ReadTables,
-                Effect::Launch(plan.clone(), admitted.limits),
+                Effect::Launch(Box::new(plan.clone()), admitted.limits),
             ],
             (Stage::IsOpen, Task::Lost { port }) => vec![Effect::ListOpen(vec![port.clone()])],
             (Stage::GiveBack, Task::Change { .. }) if self.gone().is_empty() => Vec::new(),
@@ -417,7 +417,7 @@ impl Job {
             (Effect::ListOpen(_), Completion::Open(ports)) => self.opened(&ports, state),
             (Effect::Launch(plan, limits), Completion::Done) => {
                 state.put_in_force(ActiveState {
-                    plan,
+                    plan: *plan,
                     taken: Default::default(),
                     limits,
                     handed_back: Vec::new(),

@@ -613,6 +613,7 @@ mod tests {
                 "bypass_netfilter=false",
                 "bypass_rules=false",
                 "bypass_tc=false",
+                "fpm=",
                 "kernel_change=hand_back",
                 "mark=0x77656972/0xffffffff",
                 "mode=routed",

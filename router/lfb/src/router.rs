@@ -109,6 +109,14 @@ pub const PARAMETERS: &[Parameter] = &[
          it; other programs must not use these bits",
     )
     .id(32),
+    Parameter::new(
+        "fpm",
+        Kind::Text(64),
+        "",
+        "loopback address and port at which FRR's zebra delivers its routes (module `dplane_fpm_nl`, `fpm address`), like \
+         \"127.0.0.1:2620\"; they count like the kernel's; empty: only the kernel's routes",
+    )
+    .id(33),
 ];
 
 /// The mark of frames that a router sends (`SO_MARK`), and the bits that count.
@@ -162,6 +170,26 @@ pub fn page_address(text: &str) -> Result<Option<SocketAddr>, String> {
     })
 }
 
+/// Parses the address for FPM; `None` if the text is empty.
+fn fpm_address(text: &str, mode: Mode) -> Result<Option<SocketAddr>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    if mode != Mode::Routed {
+        return Err(
+            "`fpm` needs `mode = \"routed\"`: in other modes, weir uses no routes".to_owned(),
+        );
+    }
+    let address = text.parse::<SocketAddr>().ok();
+    let address = address.filter(|address| address.ip().is_loopback() && address.port() != 0);
+    address.map(Some).ok_or_else(|| {
+        format!(
+            "`fpm` is \"{text}\", but must be a loopback address and port like \"127.0.0.1:2620\": FPM has no \
+             authentication, and any program that can connect could redirect packets; run zebra on this machine"
+        )
+    })
+}
+
 /// The checked components of the router.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RouterPlan {
@@ -179,6 +207,8 @@ pub struct RouterPlan {
     pub kernel_change: OnChange,
     /// The address of the page for browsers; `None` if only the socket serves it.
     pub page: Option<SocketAddr>,
+    /// The address that FRR's zebra sends routes to; `None`: only the kernel's routes count.
+    pub fpm: Option<SocketAddr>,
     /// The mark of frames that the router sends.
     pub mark: Mark,
     /// The components as requested, for display.
@@ -222,12 +252,13 @@ impl RouterPlan {
 
     /// Makes a plan from checked settings; an error is a key and the reason.
     pub fn new(settings: Settings) -> Result<Self, (&'static str, String)> {
+        let mode = match settings.word("mode") {
+            "bridged" => Mode::Bridged,
+            "queue" => Mode::Queue,
+            _ => Mode::Routed,
+        };
         Ok(Self {
-            mode: match settings.word("mode") {
-                "bridged" => Mode::Bridged,
-                "queue" => Mode::Queue,
-                _ => Mode::Routed,
-            },
+            mode,
             socket: settings.text("socket").to_owned(),
             pool: Some(settings.count("pool") as usize).filter(|pool| *pool > 0),
             age_max: settings.span("age_max"),
@@ -241,6 +272,7 @@ impl RouterPlan {
                 _ => OnChange::HandBack,
             },
             page: page_address(settings.text("page")).map_err(|why| ("page", why))?,
+            fpm: fpm_address(settings.text("fpm"), mode).map_err(|why| ("fpm", why))?,
             mark: Mark::parse(settings.text("mark")).map_err(|why| ("mark", why))?,
             settings,
         })
@@ -284,6 +316,21 @@ mod tests {
             let error = Mark::parse(wrong).unwrap_err();
             assert!(error.contains("must be a value and a mask"), "{error}");
         }
+    }
+
+    #[test]
+    fn fpm_is_on_loopback_and_for_routers() {
+        let good = fpm_address("127.0.0.1:2620", Mode::Routed)
+            .unwrap()
+            .unwrap();
+        assert_eq!(good.port(), 2620);
+        assert_eq!(fpm_address("", Mode::Queue), Ok(None));
+        for wrong in ["2620", "0.0.0.0:2620", "192.0.2.1:2620", "127.0.0.1:0"] {
+            let error = fpm_address(wrong, Mode::Routed).unwrap_err();
+            assert!(error.contains("no authentication"), "{error}");
+        }
+        let error = fpm_address("127.0.0.1:2620", Mode::Queue).unwrap_err();
+        assert!(error.contains("routed"), "{error}");
     }
 
     #[test]

@@ -96,7 +96,8 @@
 //! same option; in simulation an actor runs the same law.
 //!
 //! **Kernel tables.** [`kernel::follow`] follows routes, next-hop objects, addresses, links and neighbours by netlink.
-//! It publishes them as one immutable snapshot (`Tables`), which the worker takes between two iterations.
+//! It publishes them as one immutable snapshot (`Tables`), which the worker takes between two iterations. Routes of FRR's
+//! zebra join them by [`kernel::fpm`].
 //!
 //! **An observer adds up drops** by flow, reason and port, when a dropped packet returns to the pool
 //! (`core/path/src/plane/observe.rs`). Readers share the events, which [`observe`] fetches by swapping memory, so the

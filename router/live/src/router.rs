@@ -46,6 +46,7 @@ use self::input::Input;
 pub use self::running::{CertificateLeft, INJECTIONS_MAX, Running};
 pub use self::survey::survey;
 use crate::kernel::follow;
+use crate::kernel::fpm::Fpm;
 use crate::kernel::state;
 use crate::kernel::tables::TableState;
 use crate::kernel::transit::TransitGuard;
@@ -122,8 +123,13 @@ impl Starting {
 }
 
 /// Starts the tasks of a running router. Each runs until the router must stop, and returns the reason.
-pub fn spawn_tasks(running: &Arc<Running>, inbox: Inbox, tasks: &mut JoinSet<String>) {
-    tasks.spawn(follow_kernel(Arc::clone(running)));
+pub fn spawn_tasks(
+    running: &Arc<Running>,
+    fpm: Option<Fpm>,
+    inbox: Inbox,
+    tasks: &mut JoinSet<String>,
+) {
+    tasks.spawn(follow_kernel(Arc::clone(running), fpm));
     tasks.spawn(handle_events(Arc::clone(running), inbox));
     tasks.spawn(limits::follow_links(Arc::clone(running)));
     tasks.spawn(limits::follow_rates(Arc::clone(running)));
@@ -131,9 +137,10 @@ pub fn spawn_tasks(running: &Arc<Running>, inbox: Inbox, tasks: &mut JoinSet<Str
     tasks.spawn(autorate::follow(Arc::clone(running)));
 }
 
-/// Passes each new state of the kernel's tables to the forwarding thread. It bypasses the element, whose decisions do
+/// Passes each new state of the kernel's tables, with the routes that come by FPM, to the forwarding thread. It bypasses
+/// the element, whose decisions do
 /// not depend on the tables: a change of routes must not wait for a change of ports.
-async fn follow_kernel(running: Arc<Running>) -> String {
+async fn follow_kernel(running: Arc<Running>, fpm: Option<Fpm>) -> String {
     let publish = |state: &mut TableState| {
         let tables = Arc::new(state.tables().clone());
         journal::tables(&running.tables.load(), &tables);
@@ -145,7 +152,7 @@ async fn follow_kernel(running: Arc<Running>) -> String {
             tracing::error!(%error, "cannot update routes and neighbours; the old ones stay active");
         }
     };
-    match follow::follow(publish).await {
+    match follow::follow(fpm, publish).await {
         Err(error) => format!("cannot monitor the kernel's tables: {error}"),
     }
 }

@@ -1,52 +1,70 @@
 //! Following the kernel's tables in a namespace, while `ip` changes them.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::common::{Peer, eventually, in_namespace, run};
 use weir_live::kernel::follow;
+use weir_live::kernel::fpm::{Fpm, FpmCounts};
 use weir_live::kernel::neighbours::Neighbours;
 use weir_path::ip::tables::{Action, Neighbour, NextHop, Tables};
 
-/// A follower on its own thread, and the tables that it published last.
-struct Followed {
-    latest: Arc<Mutex<(Tables, u64)>>,
+/// A follower on its own thread, and its last publication.
+pub(crate) struct Followed {
+    latest: Arc<Mutex<(Tables, FpmCounts, u64)>>,
 }
 
 impl Followed {
     fn start() -> Self {
-        let latest = Arc::new(Mutex::new((Tables::default(), 0)));
+        Self::start_with(|| None)
+    }
+
+    /// Starts a follower that also takes routes by FPM.
+    pub(crate) fn start_with(fpm: impl FnOnce() -> Option<Fpm> + Send + 'static) -> Self {
+        let latest = Arc::new(Mutex::new(Default::default()));
         let publish = latest.clone();
         std::thread::spawn(move || {
-            let end = runtime().block_on(follow::follow(|state| {
-                let mut latest = publish.lock().unwrap();
-                *latest = (state.tables().clone(), latest.1 + 1);
-            }));
-            panic!("{:?}", end.unwrap_err());
+            let follow = async {
+                follow::follow(fpm(), |state| {
+                    let mut latest: MutexGuard<'_, (_, _, u64)> = publish.lock().unwrap();
+                    *latest = (state.tables().clone(), state.fpm_counts(), latest.2 + 1);
+                })
+                .await
+            };
+            panic!("{:?}", runtime().block_on(follow).unwrap_err());
         });
         let followed = Self { latest };
         followed.awaits("the first tables", |_| true);
         followed
     }
 
-    fn tables(&self) -> Tables {
+    pub(crate) fn tables(&self) -> Tables {
         self.latest.lock().unwrap().0.clone()
     }
 
-    fn publications(&self) -> u64 {
+    pub(crate) fn fpm_counts(&self) -> FpmCounts {
         self.latest.lock().unwrap().1
+    }
+
+    fn publications(&self) -> u64 {
+        self.latest.lock().unwrap().2
     }
 
     fn awaits(&self, what: &str, holds: impl Fn(&Tables) -> bool) {
         eventually(what, || self.publications() > 0 && holds(&self.tables()));
     }
 
+    /// Waits until a route is as `expected`.
+    pub(crate) fn awaits_action(&self, to: &str, expected: Option<Action>) {
+        let address: IpAddr = to.parse().unwrap();
+        self.awaits(&format!("{to} by {expected:?}"), |t| {
+            t.route(address).map(|(_, r)| r.action.clone()) == expected
+        });
+    }
+
     /// Waits until a route is as `expected` and the tables agree with a fresh reading.
     fn awaits_route(&self, to: &str, expected: Option<Action>) {
-        let to: IpAddr = to.parse().unwrap();
-        self.awaits(&format!("{to} by {expected:?}"), |t| {
-            t.route(to).map(|(_, r)| r.action.clone()) == expected
-        });
+        self.awaits_action(to, expected);
         self.agrees();
     }
 
@@ -79,7 +97,7 @@ fn shown(tables: &Tables) -> Vec<String> {
     lines
 }
 
-fn index(tables: &Tables, name: &str) -> u32 {
+pub(crate) fn index(tables: &Tables, name: &str) -> u32 {
     let found = tables.interfaces.iter().find(|(_, i)| i.name == name);
     *found.unwrap_or_else(|| panic!("no {name}")).0
 }

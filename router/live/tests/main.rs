@@ -4,6 +4,7 @@
 
 mod af_packet;
 mod common;
+mod fpm;
 mod guard;
 mod install;
 mod kernel_tables;

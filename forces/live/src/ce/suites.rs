@@ -126,7 +126,7 @@ impl Suite {
                 self.publish(state);
                 changed.notify_one();
             };
-            let ended = runtime.block_on(follow::follow(publish));
+            let ended = runtime.block_on(follow::follow(None, publish));
             ended.map_err(io::Error::other)
         };
         match within(self.plan.namespace.as_deref(), run) {

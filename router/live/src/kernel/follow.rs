@@ -18,6 +18,7 @@
 //! read twice a second, and everything when a lifetime ends.
 
 use std::convert::Infallible;
+use std::future::pending;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,7 @@ use tokio::time::{sleep, timeout_at};
 use tracing::{debug, warn};
 use weir_path::ip::tables::Tables;
 
+use super::fpm::{self, Event, Fpm};
 use super::message::{
     self, Global, IFINFOMSG_BYTES, KernelMessage, NETCONFMSG_BYTES, NHMSG_BYTES, RTM_GETNETCONF,
     RTM_GETNEXTHOP,
@@ -82,22 +84,33 @@ pub async fn read() -> Result<Tables, Error> {
     Ok(aside(read_state).await?.tables().clone())
 }
 
-/// Publishes the kernel's tables of the calling thread's network namespace, first immediately and then after each
-/// change. Returns only when that is no longer possible.
-pub async fn follow(publish: impl FnMut(&mut TableState)) -> Result<Infallible, Error> {
-    follow_by(read_state, publish).await
+/// Publishes the kernel's tables of the calling thread's network namespace, and the routes that come by FPM: first
+/// immediately and then after each change. Returns only when that is no longer possible.
+pub async fn follow(
+    fpm: Option<Fpm>,
+    publish: impl FnMut(&mut TableState),
+) -> Result<Infallible, Error> {
+    follow_by(read_state, fpm, publish).await
 }
 
 /// Like [`follow`], with another function that reads everything.
 async fn follow_by(
     read: fn() -> Result<TableState, Error>,
+    fpm: Option<Fpm>,
     mut publish: impl FnMut(&mut TableState),
 ) -> Result<Infallible, Error> {
-    let mut changes = Changes::open()?;
+    let mut changes = Changes::open(fpm)?;
     let mut doubts: u32 = 0;
+    let mut state = TableState::default();
     loop {
         let started = Instant::now();
-        let mut state = aside(read).await?;
+        state = aside(move || {
+            let by_fpm = state.into_fpm(); // dropping the rest of a large state takes longer than a slice
+            let mut state = read()?;
+            state.join_fpm(by_fpm);
+            Ok(state)
+        })
+        .await?;
         let replayed = changes.replay(&mut state).await?;
         publish(&mut state);
         let rest = SETTLE.max(started.elapsed() * REST_FACTOR);
@@ -110,22 +123,22 @@ async fn follow_by(
         changes
             .apply_to(&mut state, repeat_at, &mut publish)
             .await?;
-        tokio::task::spawn_blocking(move || drop(state)); // dropping a large state takes longer than a slice
         sleep(rest).await;
         changes.discard().await?;
     }
 }
 
-/// The kernel's announcements.
+/// The kernel's announcements, and the routes that come by FPM.
 struct Changes {
     socket: AsyncFd<NetlinkSocket>,
+    fpm: Option<Fpm>,
     buffer: Vec<u8>,
     /// The end of the current slice.
     slice_until: Instant,
 }
 
 impl Changes {
-    fn open() -> Result<Self, Error> {
+    fn open(fpm: Option<Fpm>) -> Result<Self, Error> {
         const GROUPS: [libc::c_int; 9] = [
             libc::RTNLGRP_LINK as libc::c_int,
             libc::RTNLGRP_NEIGH as libc::c_int,
@@ -147,6 +160,7 @@ impl Changes {
         }
         Ok(Self {
             socket: register(socket)?,
+            fpm,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
             slice_until: Instant::now(),
         })
@@ -175,6 +189,7 @@ impl Changes {
         loop {
             let mut effect = Effect::Nothing;
             while effect == Effect::Nothing {
+                self.fpm.iter_mut().for_each(Fpm::published);
                 match self.next_effect(state, repeat_at.min(poll_at)).await? {
                     Some(next) => effect = next,
                     None if tokio::time::Instant::now() >= repeat_at => return Ok(()),
@@ -218,17 +233,39 @@ impl Changes {
         if tokio::time::Instant::now() >= until {
             return Ok(None);
         }
-        let received = timeout_at(until, receive(&self.socket, &mut self.buffer)).await;
+        let fpm = async {
+            match &mut self.fpm {
+                Some(fpm) => (fpm.next().await, fpm),
+                None => pending().await,
+            }
+        };
+        let received = timeout_at(until, async {
+            tokio::select! {
+                bytes = receive(&self.socket, &mut self.buffer) => Ok(bytes),
+                event = fpm => Err(event),
+            }
+        });
+        let received = match received.await {
+            Err(_) => return Ok(None),
+            Ok(Err((Event::Replayed, _))) => {
+                let mut moved = std::mem::take(state);
+                let ended = aside(move || Ok((fpm::end_replay(&mut moved), moved)));
+                let (effect, moved) = ended.await?;
+                *state = moved;
+                return Ok(Some(effect));
+            }
+            Ok(Err((event, fpm))) => return Ok(Some(fpm.apply(event, state))),
+            Ok(Ok(received)) => received,
+        };
         match received {
-            Err(_) => Ok(None),
-            Ok(Ok(bytes)) => Ok(Some(state.apply_datagram(bytes))),
-            Ok(Err(error)) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+            Ok(bytes) => Ok(Some(state.apply_datagram(bytes))),
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
                 warn!(
                     "the kernel announced changes of its tables faster than they were read; rereading all tables"
                 );
                 Ok(Some(Effect::Reread))
             }
-            Ok(Err(error)) => Err(error.into()),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -442,7 +479,7 @@ mod tests {
         let mut published_after = None;
         let beats = runtime.block_on(async {
             let publish = |_: &mut TableState| published_after = Some(began.elapsed());
-            let following = follow_by(slow, publish);
+            let following = follow_by(slow, None, publish);
             let beats = async {
                 let mut beats = 0;
                 while began.elapsed() < STALL {

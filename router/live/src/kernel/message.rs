@@ -134,10 +134,46 @@ pub enum NextHopKind {
     Unknown,
 }
 
+/// Whether the kernel would use next hops of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LinkState {
+    pub(super) dead: bool,
+    pub(super) no_carrier: bool,
+}
+
+impl NextHopKind {
+    /// How many next hops or members the object has.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Group(members) => members.len(),
+            _ => 1,
+        }
+    }
+
+    /// Whether the object is a group with this member.
+    pub(super) fn has_member(&self, id: u32) -> bool {
+        matches!(self, Self::Group(members) if members.iter().any(|(member, _)| *member == id))
+    }
+
+    /// Sets the state of the object's interface.
+    pub(super) fn set_link(&mut self, link: impl Fn(u32) -> LinkState) {
+        if let Self::Single {
+            interface,
+            dead,
+            no_carrier,
+            ..
+        } = self
+        {
+            let state = link(*interface);
+            (*dead, *no_carrier) = (state.dead, state.no_carrier);
+        }
+    }
+}
+
 /// `RTM_NEWNEXTHOP` of linux/rtnetlink.h.
 pub(super) const RTM_NEWNEXTHOP: u16 = 104;
 /// `RTM_DELNEXTHOP` of linux/rtnetlink.h.
-const RTM_DELNEXTHOP: u16 = 105;
+pub(super) const RTM_DELNEXTHOP: u16 = 105;
 /// `RTM_GETNEXTHOP` of linux/rtnetlink.h.
 pub(super) const RTM_GETNEXTHOP: u16 = 106;
 /// `RTM_NEWNETCONF` of linux/rtnetlink.h.

@@ -6,6 +6,7 @@
 //!
 //! - [`follow`]: keeps a copy of the kernel's tables up to date
 //! - [`tables`], [`message`]: the part of [`follow`] without sockets
+//! - [`fpm`]: takes routes from FRR's zebra by FPM, next to the kernel's
 //! - [`neighbours`]: asks the kernel to find a next hop's MAC address and to keep it valid
 //! - [`transit`]: the rules that keep transit away from the kernel and limit the machine's own packets to a share of a
 //!   port
@@ -28,6 +29,7 @@ pub mod announcements;
 pub mod bridge;
 pub mod claim;
 pub mod follow;
+pub mod fpm;
 pub mod handover;
 pub mod install;
 pub mod inventory;
@@ -42,6 +44,7 @@ pub mod tables;
 pub mod transit;
 
 pub(crate) mod conntrack;
+mod fpm_message;
 pub(crate) mod helper;
 mod ingress;
 mod iptables;

@@ -18,7 +18,7 @@ use crate::sys;
 /// Buffer size for any datagram of the kernel, which by itself creates datagrams of at most 32 KiB.
 pub(crate) const DATAGRAM_BYTES_MAX: usize = 64 * 1024;
 /// Length of `struct nlmsghdr`.
-const HEADER_BYTES: usize = 16;
+pub(crate) const HEADER_BYTES: usize = 16;
 /// Length of `struct nfgenmsg`, the header of netfilter's messages; its first byte is the family.
 pub(crate) const NFGENMSG_BYTES: usize = 4;
 /// Maximum messages before the answer to a request.

@@ -11,7 +11,9 @@ use netlink_packet_route::route::{
 };
 use weir_path::ip::tables::{Action, NextHop};
 
-use super::routes::{Candidate, Hop, RANK_DEFAULT, RouteTarget, Unfollowed, Unsupported};
+use super::routes::{
+    Candidate, Hop, RANK_DEFAULT, RANK_MAIN, RouteTarget, Unfollowed, Unsupported,
+};
 
 /// Ticks per second of the times that the kernel passes to programs (USER_HZ).
 const TICKS: u64 = 100;
@@ -47,7 +49,7 @@ pub(super) fn read(message: &RouteMessage) -> Option<Read> {
     }
     let rank = match u8::try_from(table) {
         Ok(libc::RT_TABLE_LOCAL) => 0,
-        Ok(libc::RT_TABLE_MAIN) => 1,
+        Ok(libc::RT_TABLE_MAIN) => RANK_MAIN,
         // IPv6 has no rule that leads there.
         Ok(libc::RT_TABLE_DEFAULT) if any.is_ipv4() => RANK_DEFAULT,
         _ => return None,
@@ -83,6 +85,7 @@ pub(super) fn read(message: &RouteMessage) -> Option<Read> {
         object: attributes
             .object
             .filter(|_| header.kind == RouteType::Unicast),
+        fpm: None,
     };
     let unfollowed = |why| Unfollowed {
         prefix,

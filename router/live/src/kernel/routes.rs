@@ -21,7 +21,10 @@ use ipnet::IpNet;
 use std::net::{IpAddr, Ipv6Addr};
 use weir_path::ip::tables::{Action, NextHop, Route};
 
-use super::message::{NextHopKind, NextHopObject, Placement};
+use self::fpm::FpmObjects;
+use super::message::{LinkState, NextHopKind, NextHopObject, Placement};
+
+pub(super) mod fpm;
 
 /// One of the routes of a prefix.
 #[derive(Clone, Debug)]
@@ -42,6 +45,8 @@ pub(super) struct Candidate {
     pub(super) way: RouteTarget,
     /// The next-hop object to which the route refers instead.
     pub(super) object: Option<u32>,
+    /// The replay in which zebra last sent the route by FPM; `None` for the kernel's routes.
+    pub(super) fpm: Option<u32>,
 }
 
 /// The destination of a route.
@@ -66,6 +71,7 @@ pub(super) struct Hop {
 pub(super) struct Routes {
     candidates: HashMap<IpNet, Vec<Candidate>>,
     objects: HashMap<u32, NextHopKind>,
+    fpm: FpmObjects,
     /// Prefixes whose lookup involves another table: those of `default`, and those of throw routes.
     linked: BTreeSet<IpNet>,
     /// IPv6 networks in the table local, which hide those of main.
@@ -96,6 +102,8 @@ pub(super) enum Unsupported {
 
 /// Maximum routes that are listed as not followed; default routes come first.
 const UNFOLLOWED_MAX: usize = 256;
+/// The table `main`.
+pub(super) const RANK_MAIN: u8 = 1;
 /// The table `default`.
 pub(super) const RANK_DEFAULT: u8 = 2;
 
@@ -158,10 +166,7 @@ impl Routes {
             if candidate.expires.is_some_and(|at| at <= Instant::now()) {
                 return None;
             }
-            let action = candidate
-                .object
-                .and_then(|id| self.object_way(id, NESTING_MAX))
-                .map_or_else(|| candidate.way.action(), |way| way.action());
+            let action = self.action(candidate);
             let works = !matches!(&action, Action::Forward(hops) if hops.is_empty());
             works.then_some(Route {
                 action,
@@ -177,12 +182,16 @@ impl Routes {
     /// The actions of all routes of a prefix, including inactive ones.
     pub(super) fn all_of(&self, prefix: &IpNet) -> impl Iterator<Item = Action> {
         let candidates = self.candidates.get(prefix).into_iter().flatten();
-        candidates.map(|candidate| {
-            let object = candidate
-                .object
-                .and_then(|id| self.object_way(id, NESTING_MAX));
-            object.map_or_else(|| candidate.way.action(), |way| way.action())
-        })
+        candidates.map(|candidate| self.action(candidate))
+    }
+
+    /// The action of a route, which its next-hop object decides if it has one.
+    fn action(&self, route: &Candidate) -> Action {
+        let by_object = route.object.and_then(|id| match route.fpm {
+            Some(replay) => object_way(&|id| self.fpm.kind((replay, id)), id, NESTING_MAX),
+            None => object_way(&|id| self.objects.get(&id), id, NESTING_MAX),
+        });
+        by_object.map_or_else(|| route.way.action(), |way| way.action())
     }
 
     /// The prefixes whose active route may differ after a change of this prefix: itself, and prefixes within it that
@@ -247,8 +256,11 @@ impl Routes {
         {
             self.wide_local.insert(prefix);
         }
-        let list = self.candidates.entry(prefix).or_default();
-        let order = |c: &Candidate| (c.rank, c.metric, c.preference);
+        // Most prefixes have one route.
+        let list = self.candidates.entry(prefix);
+        let list = list.or_insert_with(|| Vec::with_capacity(1));
+        // The kernel's route and FPM's with the same metric are the same; the kernel notices a lost link first.
+        let order = |c: &Candidate| (c.rank, c.metric, c.fpm.is_some(), c.preference);
         let rival = |c: &Candidate| c.rivals(&new);
         let same = list.iter().position(|c| c.is(&new));
         let first_rival = list.iter().position(rival);
@@ -316,74 +328,33 @@ impl Routes {
         if old.as_ref() == self.objects.get(&id) {
             return Vec::new();
         }
-        self.users(id)
+        self.users_of(id)
     }
 
     /// Removes a next-hop object; returns whether a route or a group used it.
     pub(super) fn remove_object(&mut self, id: u32) -> bool {
-        let used = !self.users(id).is_empty();
+        let used = !self.users_of(id).is_empty();
         self.objects.remove(&id);
         used
     }
 
-    /// The prefixes whose routes use an object. Visits all routes: objects change seldom, and the copy for the
-    /// publication that follows costs more.
-    fn users(&self, id: u32) -> Vec<IpNet> {
-        let in_group = |kind: &NextHopKind| match kind {
-            NextHopKind::Group(members) => members.iter().any(|(member, _)| *member == id),
-            _ => false,
-        };
-        let mut ids: Vec<u32> = vec![id];
-        ids.extend(
-            self.objects
-                .iter()
-                .filter(|(_, k)| in_group(k))
-                .map(|(id, _)| *id),
-        );
-        let uses = |c: &Candidate| c.object.is_some_and(|o| ids.contains(&o));
+    /// The prefixes whose routes use an object of the kernel.
+    fn users_of(&self, id: u32) -> Vec<IpNet> {
+        let groups = self.objects.iter().filter(|(_, kind)| kind.has_member(id));
+        let mut ids: Vec<u32> = groups.map(|(group, _)| *group).collect();
+        ids.push(id);
+        self.users(&ids, None)
+    }
+
+    /// The prefixes whose routes name any of these objects; `fpm` as in [`Candidate`]. Visits all routes: objects change
+    /// seldom, and the copy for the publication that follows costs more.
+    fn users(&self, ids: &[u32], fpm: Option<u32>) -> Vec<IpNet> {
+        let uses = |c: &Candidate| c.fpm == fpm && c.object.is_some_and(|id| ids.contains(&id));
         self.candidates
             .iter()
             .filter(|(_, list)| list.iter().any(uses))
             .map(|(prefix, _)| *prefix)
             .collect()
-    }
-
-    /// The destination of an object; `None` if the object is unknown.
-    fn object_way(&self, id: u32, nesting: u32) -> Option<RouteTarget> {
-        Some(match self.objects.get(&id)? {
-            NextHopKind::Blackhole => RouteTarget::Fixed(Action::Blackhole),
-            NextHopKind::Unknown => RouteTarget::Fixed(Action::Unreachable),
-            NextHopKind::Single {
-                interface,
-                gateway,
-                dead,
-                no_carrier,
-            } => RouteTarget::Hops(vec![Hop {
-                next: NextHop {
-                    interface: *interface,
-                    gateway: *gateway,
-                    weight: 1,
-                },
-                dead: *dead,
-                no_carrier: *no_carrier,
-            }]),
-            NextHopKind::Group(_) if nesting == 0 => return None,
-            NextHopKind::Group(members) => {
-                let mut hops = Vec::new();
-                for (member, weight) in members {
-                    match self.object_way(*member, nesting - 1) {
-                        Some(RouteTarget::Hops(mut hop)) => {
-                            hop.iter_mut().for_each(|h| h.next.weight = *weight);
-                            hops.extend(hop);
-                        }
-                        // A group with a blackhole has no other members.
-                        Some(fixed) => return Some(fixed),
-                        None => {}
-                    }
-                }
-                RouteTarget::Hops(hops)
-            }
-        })
     }
 }
 
@@ -398,7 +369,7 @@ impl Candidate {
 
     /// Whether only their order in the kernel, or their preference, decides between the two routes.
     fn rivals(&self, other: &Self) -> bool {
-        let plain = |c: &Self| (c.rank, c.metric, c.from);
+        let plain = |c: &Self| (c.rank, c.metric, c.from, c.fpm.is_some());
         plain(self) == plain(other)
     }
 
@@ -406,7 +377,14 @@ impl Candidate {
     fn is(&self, other: &Self) -> bool {
         let plain = |c: &Self| {
             let attributes = (c.mtu, c.source, c.scope);
-            (c.rank, c.metric, c.from, c.object, attributes)
+            (
+                c.fpm.is_some(),
+                c.rank,
+                c.metric,
+                c.from,
+                c.object,
+                attributes,
+            )
         };
         let ways = match (&self.way, &other.way) {
             (RouteTarget::Fixed(ours), RouteTarget::Fixed(theirs)) => ours == theirs,
@@ -427,6 +405,16 @@ impl Candidate {
                     && theirs.iter().all(|t| ours.iter().any(|o| o.leads_as(t)))
             }
             _ => false,
+        }
+    }
+
+    /// Sets the state of the interface of each next hop.
+    pub(super) fn set_link(&mut self, link: impl Fn(u32) -> LinkState) {
+        if let RouteTarget::Hops(hops) = &mut self.way {
+            for hop in hops {
+                let state = link(hop.next.interface);
+                (hop.dead, hop.no_carrier) = (state.dead, state.no_carrier);
+            }
         }
     }
 
@@ -456,6 +444,48 @@ impl RouteTarget {
         let usable = |hop: &&Hop| !(hop.dead || carried && hop.no_carrier);
         Action::Forward(hops.iter().filter(usable).map(|h| h.next).collect())
     }
+}
+
+/// The destination of an object; `None` if the object is unknown.
+fn object_way<'a>(
+    kind: &impl Fn(u32) -> Option<&'a NextHopKind>,
+    id: u32,
+    nesting: u32,
+) -> Option<RouteTarget> {
+    Some(match kind(id)? {
+        NextHopKind::Blackhole => RouteTarget::Fixed(Action::Blackhole),
+        NextHopKind::Unknown => RouteTarget::Fixed(Action::Unreachable),
+        NextHopKind::Single {
+            interface,
+            gateway,
+            dead,
+            no_carrier,
+        } => RouteTarget::Hops(vec![Hop {
+            next: NextHop {
+                interface: *interface,
+                gateway: *gateway,
+                weight: 1,
+            },
+            dead: *dead,
+            no_carrier: *no_carrier,
+        }]),
+        NextHopKind::Group(_) if nesting == 0 => return None,
+        NextHopKind::Group(members) => {
+            let mut hops = Vec::new();
+            for (member, weight) in members {
+                match object_way(kind, *member, nesting - 1) {
+                    Some(RouteTarget::Hops(mut hop)) => {
+                        hop.iter_mut().for_each(|h| h.next.weight = *weight);
+                        hops.extend(hop);
+                    }
+                    // A group with a blackhole has no other members.
+                    Some(fixed) => return Some(fixed),
+                    None => {}
+                }
+            }
+            RouteTarget::Hops(hops)
+        }
+    })
 }
 
 /// The prefixes that cover this one, beginning with itself.

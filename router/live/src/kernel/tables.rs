@@ -39,6 +39,8 @@ use super::route_message::{self, Read};
 use super::routes::{Routes, Unfollowed};
 use super::settings::Confs;
 
+mod fpm;
+
 /// A copy of the kernel's tables, with the data needed to follow their changes.
 #[derive(Clone, Debug, Default)]
 pub struct TableState {
@@ -219,6 +221,8 @@ impl TableState {
             // Routes appear and vanish with their link, many of them without a message.
             Some(_) if worked != Some(working) => Effect::Reread,
             Some(before) if *before == now => Effect::Nothing,
+            // FPM may have routes to this interface already.
+            None if now.up && self.fpm_counts().routes > 0 => Effect::Reread,
             _ => Effect::Changed,
         };
         self.tables.interfaces.insert(index, now);
@@ -472,12 +476,16 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn ip(text: &str) -> IpAddr {
+    pub(super) fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()
     }
 
     /// `ip route add PREFIX .. metric METRIC`, with these attributes for the rest.
-    fn route(prefix: &str, metric: u32, attributes: Vec<RouteAttribute>) -> RouteMessage {
+    pub(super) fn route(
+        prefix: &str,
+        metric: u32,
+        attributes: Vec<RouteAttribute>,
+    ) -> RouteMessage {
         let prefix = net(prefix);
         let mut route = RouteMessage::default();
         route.header.address_family = match prefix {
@@ -497,7 +505,7 @@ mod tests {
         vec![RouteAttribute::Oif(index)]
     }
 
-    fn via(gateway: &str, index: u32) -> Vec<RouteAttribute> {
+    pub(super) fn via(gateway: &str, index: u32) -> Vec<RouteAttribute> {
         let gateway = RouteAttribute::Gateway(ip(gateway).into());
         vec![gateway, RouteAttribute::Oif(index)]
     }
@@ -523,7 +531,7 @@ mod tests {
     }
 
     impl TableState {
-        fn add(&mut self, route: RouteMessage) -> Effect {
+        pub(super) fn add(&mut self, route: RouteMessage) -> Effect {
             self.place(route, Placement::First)
         }
 
@@ -532,21 +540,21 @@ mod tests {
             self.apply(KernelMessage::Route(message, place))
         }
 
-        fn remove(&mut self, route: RouteMessage) -> Effect {
+        pub(super) fn remove(&mut self, route: RouteMessage) -> Effect {
             let message = RouteNetlinkMessage::DelRoute(route);
             self.apply(KernelMessage::Route(message, Placement::First))
         }
 
-        fn hear(&mut self, message: RouteNetlinkMessage) -> Effect {
+        pub(super) fn hear(&mut self, message: RouteNetlinkMessage) -> Effect {
             self.apply(KernelMessage::Route(message, Placement::Last))
         }
 
-        fn action(&self, to: &str) -> Option<Action> {
+        pub(super) fn action(&self, to: &str) -> Option<Action> {
             let found = self.tables.route(ip(to));
             found.map(|(_, route)| route.action.clone())
         }
 
-        fn hops(&self, to: &str) -> Vec<NextHop> {
+        pub(super) fn hops(&self, to: &str) -> Vec<NextHop> {
             match self.action(to) {
                 Some(Action::Forward(hops)) => hops,
                 other => panic!("{to}: {other:?}"),
