@@ -22,10 +22,13 @@
 //! A namespace has the TAPs of one FE, so a next hop at a TAP is a next hop at the port of that FE.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use weir_base::setting::{Kind, Parameter, Scalar, Settings, did_you_mean, nearest};
+use weir_lfb::router::fpm_address;
 use weir_model::fault::ResultCode;
 use weir_model::{Change, Class, ComponentPath, Fault, Section};
+use weir_path::plane::Mode;
 
 /// Longest name of a network namespace, in bytes.
 const NAMESPACE_LEN_MAX: usize = 64;
@@ -75,6 +78,14 @@ pub const ROUTER_CLASS: Class = Class {
             "addresses of the suite's BGP and BFD peers, separated by spaces: `redirect.peers` of the FE",
         )
         .id(4),
+        Parameter::new(
+            "fpm",
+            Kind::Text(64),
+            "",
+            "loopback address and port in the namespace at which FRR's zebra delivers its routes (module \
+             `dplane_fpm_nl`, `fpm address`), like \"127.0.0.1:2620\"; empty: only the kernel's routes",
+        )
+        .id(5),
     ],
     ..Class::PLAIN
 };
@@ -104,6 +115,8 @@ pub struct RouterPlan {
     pub namespace: Option<String>,
     /// Numbers of the protocols whose routes the FE gets (`rtm_protocol`).
     pub protocols: BTreeSet<u8>,
+    /// Where zebra delivers its routes.
+    pub fpm: Option<SocketAddr>,
     /// Addresses of its BGP and BFD peers, for `redirect.peers`.
     peers: String,
 }
@@ -126,11 +139,13 @@ impl RouterPlan {
             return Err(one("namespace", why));
         }
         let protocols = protocols(settings.text("protocols"));
+        let fpm = fpm_address(settings.text("fpm"), Mode::Routed);
         Ok(Self {
             name: name.to_owned(),
             fe: fe.to_owned(),
             namespace: Some(namespace.to_owned()).filter(|name| !name.is_empty()),
             protocols: protocols.map_err(|why| one("protocols", why))?,
+            fpm: fpm.map_err(|why| one("fpm", why))?,
             peers: settings.text("peers").to_owned(),
         })
     }

@@ -171,7 +171,7 @@ pub fn page_address(text: &str) -> Result<Option<SocketAddr>, String> {
 }
 
 /// Parses the address for FPM; `None` if the text is empty.
-fn fpm_address(text: &str, mode: Mode) -> Result<Option<SocketAddr>, String> {
+pub fn fpm_address(text: &str, mode: Mode) -> Result<Option<SocketAddr>, String> {
     if text.is_empty() {
         return Ok(None);
     }

@@ -1,4 +1,5 @@
-//! Routes of routing suites: a thread for each `[router.NAME]` follows the kernel of the suite's network namespace.
+//! Routes of routing suites: a thread for each `[router.NAME]` follows the kernel of the suite's network namespace, and
+//! zebra by FPM.
 //!
 //! ```text
 //!  kernel --netlink--> thread: protocols and TAPs of the router --> changes --> task of the control element
@@ -20,6 +21,7 @@ use tokio::sync::Notify;
 use weir_ce::route::{Hop, LearntRecord, LearntRoute};
 use weir_ce::router::RouterPlan;
 use weir_live::kernel::follow;
+use weir_live::kernel::fpm::Fpm;
 use weir_live::kernel::tables::TableState;
 use weir_live::mutex::lock;
 use weir_model::class::{Cell, Layout, Type, Unit};
@@ -122,11 +124,15 @@ impl Suite {
         let run = || -> io::Result<Infallible> {
             let runtime = tokio::runtime::Builder::new_current_thread();
             let runtime = { runtime }.enable_all().build()?;
+            let context = runtime.enter();
+            let fpm = self.plan.fpm.map(Fpm::listen).transpose();
+            let fpm = fpm.map_err(io::Error::other)?;
+            drop(context);
             let publish = |state: &mut TableState| {
                 self.publish(state);
                 changed.notify_one();
             };
-            let ended = runtime.block_on(follow::follow(None, publish));
+            let ended = runtime.block_on(follow::follow(fpm, publish));
             ended.map_err(io::Error::other)
         };
         match within(self.plan.namespace.as_deref(), run) {
