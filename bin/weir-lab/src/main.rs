@@ -3,6 +3,7 @@
 //!
 //! The exit codes are the same as those of `weir`.
 
+mod adjacency;
 mod bench;
 mod compare;
 mod complete;

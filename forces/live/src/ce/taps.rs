@@ -51,8 +51,14 @@ impl Taps {
         self.0.retain(|_, open| !open.reading.is_finished());
         if let Some(open) = self.0.get_mut(&plan.interface) {
             if open.plan != plan {
-                open.tap.set_mac(plan.mac)?;
-                open.tap.set_mtu(plan.mtu)?;
+                // MAC address and MTU are set by name, which fails for a device in a router's own namespace; the
+                // carrier follows the port there too.
+                if open.plan.mac != plan.mac {
+                    open.tap.set_mac(plan.mac)?;
+                }
+                if open.plan.mtu != plan.mtu {
+                    open.tap.set_mtu(plan.mtu)?;
+                }
                 open.tap.set_carrier(plan.carrier)?;
                 open.plan = plan;
             }
