@@ -169,13 +169,24 @@ impl Suite {
         &self.nodes[n as usize - 1]
     }
 
-    /// Whether all routers have the route that does not use the link that fails.
-    pub(super) fn has_detour(&self) -> bool {
-        [(1, 2), (2, 1)].into_iter().all(|(near, far)| {
-            let through = self.router(near).route(&loopback(far));
-            let broken = format!("{}.{BROKEN}", fe_name(near));
-            through.is_some_and(|device| device != broken)
+    /// The ports through which v1 and v2 reach each other's neighbours: `b` is the link that fails.
+    fn ways(&self) -> [Option<String>; 2] {
+        [(1, 2), (2, 1)].map(|(near, far)| {
+            let device = self.router(near).route(&loopback(far))?;
+            let (_, port) = device.split_once('.')?;
+            Some(port.to_owned())
         })
+    }
+
+    /// Whether v1 and v2 have routes through the link that fails.
+    pub(super) fn uses_link(&self) -> bool {
+        self.ways().iter().all(|way| way.as_deref() == Some(BROKEN))
+    }
+
+    /// Whether v1 and v2 have routes around the link that fails.
+    pub(super) fn has_detour(&self) -> bool {
+        let mut ways = self.ways().into_iter();
+        ways.all(|way| way.is_some_and(|port| port != BROKEN))
     }
 
     /// Whether all OSPF neighbours of the routers are Full.
@@ -203,9 +214,8 @@ impl Suite {
                 }
             }
         }
-        let direct = format!("{}.{BROKEN}", fe_name(1));
-        if self.router(1).route(&loopback(2)).as_deref() != Some(&direct) {
-            missing.push(format!("v1: no route through {direct}"));
+        if !self.uses_link() {
+            missing.push("v1, v2: routes through their link".to_owned());
         }
         missing.join(", ")
     }
