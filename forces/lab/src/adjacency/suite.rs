@@ -31,13 +31,14 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Maximum length of an answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// Starts the daemons of the folder `$1`. The others connect to zebra once, and only much later again if that fails.
-/// Leftovers of earlier daemons with the same process numbers would be in /var/tmp/frr.
+/// Starts the daemons of the folder `$1`. The others connect to zebra once, and only much later again if that fails. The
+/// folders in which FRR keeps files under fixed names are private to each router.
 const START: &str = r#"
 set -e
-chown frr:frr "$1"
-mkdir -p /var/tmp/frr
+mkdir -p /run/frr /var/tmp/frr
+mount -t tmpfs none /run/frr
 mount -t tmpfs none /var/tmp/frr
+chown frr:frr "$1" /run/frr /var/tmp/frr
 start() {
     daemon=$1
     shift
