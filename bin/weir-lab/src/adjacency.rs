@@ -1,5 +1,7 @@
 //! `weir run network/adjacency`: arguments and the table.
 
+use std::path::Path;
+
 use weir::Failure;
 use weir::output::{print, print_json};
 use weir::table::Column::{Left, Right};
@@ -18,7 +20,13 @@ const DURATION_QUICK: Span = Span::from_secs(10);
 /// Other programs that keep more CPUs busy make the figures doubtful.
 const OTHERS_MAX: f64 = 0.25;
 
-/// Runs it. Of the arguments for scenarios it has those that mean the same here.
+/// Whether these are arguments for this run.
+pub(crate) fn is_named(arguments: &RunArguments) -> bool {
+    let mut given = arguments.scenarios.iter();
+    given.any(|given| given == Path::new(NAME))
+}
+
+/// Runs it. Arguments that only scenarios have are refused.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let options = options(arguments)?;
     let rows = adjacency::run(&options).map_err(failure)?;

@@ -6,10 +6,8 @@ use weir::output::{folder, note, print, print_json};
 use weir::{Failure, configuration};
 use weir_experiment::scenario::{Override, Reading, Sweep};
 use weir_experiment::{Capture, Habitat, Ran, RunOptions, report};
-use weir_forces_lab::adjacency::NAME;
 use weir_live::file::read_text;
 
-use crate::adjacency;
 use crate::complete;
 use crate::scenarios::{self, Source};
 
@@ -107,13 +105,6 @@ pub(crate) fn jobs(text: &str) -> Result<usize, String> {
 
 /// `weir run`.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
-    if arguments
-        .scenarios
-        .iter()
-        .any(|given| given == Path::new(NAME))
-    {
-        return adjacency::run(arguments);
-    }
     let common = arguments.runs.options()?;
     let sources = arguments.scenarios.iter().map(|given| source(given));
     let sources = sources.collect::<Result<Vec<Source>, Failure>>()?;

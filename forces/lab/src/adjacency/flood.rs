@@ -34,11 +34,11 @@ const PROTOCOL_OSPF: u8 = 89;
 /// A kind of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Their TTL expires.
+    /// UDP whose TTL expires.
     Ttl,
-    /// They have the router alert option.
+    /// UDP with the router alert option.
     Options,
-    /// To hosts that do not exist.
+    /// UDP to hosts that do not exist.
     Neighbours,
     /// Pings of the router.
     Ping,
@@ -174,7 +174,7 @@ fn set_checksum(bytes: &mut [u8], place: usize) {
     bytes[place..place + 2].copy_from_slice(&sum);
 }
 
-/// A host asks for the router's address.
+/// A host's request for the router's address.
 fn arp(host: u8) -> Vec<u8> {
     let mut frame = ethernet([0xff; 6], [0x08, 0x06]);
     frame.extend([0, 1, 0x08, 0, 6, 4, 0, 1]);

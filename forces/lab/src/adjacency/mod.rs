@@ -68,7 +68,7 @@ const CE_NAME: &str = "ce";
 const CHANNEL: Rate = Rate::from_bps(1_500_000);
 /// Rate of the flood, in multiples of the channel's.
 const TIMES: u64 = 10;
-/// All adjacencies must come up within this time.
+/// Adjacencies must come up within this time.
 const UP_MAX: Duration = Duration::from_secs(60);
 /// Waits for an adjacency or a route under a flood end after this time.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -127,7 +127,7 @@ pub struct Options {
     pub seed: u64,
     /// Number of runs of each variant, each with another seed.
     pub runs: u64,
-    /// A stand-in for the programs that it starts; if `None`, those in the folder of this program.
+    /// A stand-in for the programs that it starts; if `None`, the programs in the folder of this program.
     pub executable: Option<PathBuf>,
     /// Shows progress on standard error.
     pub progress: bool,
@@ -155,7 +155,7 @@ pub struct Row {
     /// Time from the failure of a link until the routers at both ends had another route, without the flood; `None` if
     /// they found none.
     pub convergence_s: Option<f64>,
-    /// The same under the flood.
+    /// Like `convergence_s`, under the flood.
     pub convergence_flooded_s: Option<f64>,
     /// Time from the end of the CE, which is started again at once, until all OSPF neighbours are Full.
     pub full_after_kill_s: Option<f64>,
@@ -198,7 +198,7 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    fn says(&mut self, what: &str) -> Result<(), Error> {
+    fn show(&mut self, what: &str) -> Result<(), Error> {
         self.progress.update(&format!("{}: {what}", self.step));
         self.check()
     }
@@ -236,14 +236,14 @@ fn run_one(
     watch: &mut Watch<'_>,
 ) -> Result<Row, Error> {
     let (others, started) = (Others::now(), Instant::now());
-    watch.says("building")?;
+    watch.show("building")?;
     let mut bed = Bed::new(variant, programs)?;
-    watch.says("waiting for adjacencies")?;
+    watch.show("waiting for adjacencies")?;
     bed.wait_up(watch, UP_MAX)?;
     bed.add_routes(programs)?;
     thread::sleep(SETTLE);
 
-    watch.says("a link fails without a flood")?;
+    watch.show("a link fails without a flood")?;
     let convergence_s = bed.converge(watch)?;
     bed.wait_up(watch, UP_MAX)?;
 
@@ -254,7 +254,7 @@ fn run_one(
     let (mut full, mut samples) = (0_u32, 0_u32);
     let began = Instant::now();
     while began.elapsed().as_nanos() < u128::from(options.duration.as_nanos()) {
-        watch.says(&format!(
+        watch.show(&format!(
             "flood, {:.0} s of {}",
             began.elapsed().as_secs_f64(),
             options.duration
@@ -265,14 +265,14 @@ fn run_one(
         bed.check()?;
     }
     let during = bed.suite.flaps()?.since(&before);
-    watch.says("a link fails under the flood")?;
+    watch.show("a link fails under the flood")?;
     let convergence_flooded_s = bed.converge(watch)?;
     let sent = sender.stop()?;
     let flood_per_s = sent as f64 / began.elapsed().as_secs_f64();
 
-    watch.says("waiting for adjacencies")?;
+    watch.show("waiting for adjacencies")?;
     bed.wait_up(watch, UP_MAX)?;
-    watch.says("the CE is killed")?;
+    watch.show("the CE is killed")?;
     let full_after_kill_s = bed.kill(programs, watch)?;
     Ok(Row {
         variant: variant.name,
@@ -396,7 +396,7 @@ impl Bed {
             self.folder.path(),
             self.variant,
         )?);
-        // The neighbours of the old CE are no longer Full once its devices are gone; until then they do not count.
+        // Devices of the old CE are deleted with it, so a neighbour that is Full now belongs to the new CE.
         let mut result = Ok(());
         let full = watch.time(UP_MAX, || {
             result = self.network.adopt();

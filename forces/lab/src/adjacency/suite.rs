@@ -1,6 +1,6 @@
 //! FRR: the daemons of routers and neighbours, their configurations, and their state.
 //!
-//! The daemons are those of the distribution, and know nothing of weir. They change their user, which would detach them
+//! The daemons come from the distribution, unchanged. They change their user, which would detach them
 //! from the lab; so each router's daemons have a PID namespace, whose first process the kernel kills with the lab. Their
 //! state comes from the sockets that `vtysh` uses.
 
@@ -221,7 +221,7 @@ impl Suite {
         missing.join(", ")
     }
 
-    /// The ends of adjacencies so far. Those between two routers count at one of them.
+    /// The ends of adjacencies so far. An adjacency between two routers counts at one end.
     pub(super) fn flaps(&self) -> Result<AllFlaps, Error> {
         let mut all = AllFlaps::default();
         for n in 1..=FES {
@@ -305,7 +305,7 @@ impl Node {
         Ok(serde_json::from_slice(&answer)?)
     }
 
-    /// The same, for states: a daemon that does not answer has none.
+    /// Like [`Self::show`], for states: a daemon that does not answer has no state.
     fn state(&self, daemon: &str, command: &str) -> Value {
         self.show(daemon, command).unwrap_or_default()
     }
