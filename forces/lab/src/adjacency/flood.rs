@@ -84,7 +84,7 @@ impl Kind {
             let len = (PACKET_BYTES - header) as u16;
             [source, port, len, 0].map(u16::to_be_bytes).concat() // without a checksum
         };
-        let nowhere = network(NOWHERE, 1);
+        let nowhere = NOWHERE.octets();
         match self {
             Self::Ttl => packet(1, PROTOCOL_UDP, SENDER, nowhere, &[], &udp(9, 20)),
             // RFC 2113: router alert, 4 bytes, value 0.
@@ -131,13 +131,6 @@ impl Kind {
             }
         }
     }
-}
-
-/// An address in a network of three bytes.
-fn network(first: &str, host: u8) -> [u8; 4] {
-    let mut bytes = first.split('.').map(|part| part.parse().unwrap_or(0));
-    let mut next = || bytes.next().unwrap_or(0);
-    [next(), next(), next(), host]
 }
 
 /// An Ethernet frame with an IPv4 packet for fe1, of [`PACKET_BYTES`] and its options.

@@ -19,7 +19,7 @@ use serde_json::Value;
 use weir_experiment::namespaces::process::Running;
 use weir_experiment::{Error, Habitat};
 
-use super::topology::{BROKEN, FES, NEIGHBOUR, NEIGHBOURS, Network, Port, fe_name, ports, router};
+use super::topology::{BROKEN, FES, NEIGHBOUR, NEIGHBOURS, Network, Port, ports, router};
 
 /// The folder of the daemons in Debian's package.
 const PROGRAMS: &str = "/usr/lib/frr";
@@ -231,9 +231,9 @@ impl Suite {
             let (dropped, downs) = (node.dropped()?, node.downs()?);
             for port in ports(n).iter().filter(|port| port.host == 1) {
                 let is_flooded = (n, port.name) == (1, "a");
-                let device = format!("{}.{}", fe_name(n), port.name);
-                all.ospf.add(is_flooded, left_full(&log, &device));
-                let of_peer = |counts: &BTreeMap<String, u64>| counts.get(&port.peer()).copied();
+                all.ospf.add(is_flooded, left_full(&log, &port.device(n)));
+                let of_peer =
+                    |counts: &BTreeMap<String, u64>| counts.get(&port.peer().to_string()).copied();
                 all.bgp.add(is_flooded, of_peer(&dropped).unwrap_or(0));
                 all.bfd.add(is_flooded, of_peer(&downs).unwrap_or(0));
             }
@@ -392,8 +392,8 @@ fn loopback(n: u32) -> String {
 fn sessions(n: u32) -> Vec<(String, u32)> {
     let ports = ports(n).into_iter();
     let peers = ports.filter_map(|port| match (n, port.name) {
-        (1 | 3, "a") => Some((port.peer(), OWN_AS + n)),
-        (1 | 2, BROKEN) => Some((port.peer(), OWN_AS)),
+        (1 | 3, "a") => Some((port.peer().to_string(), OWN_AS + n)),
+        (1 | 2, BROKEN) => Some((port.peer().to_string(), OWN_AS)),
         _ => None,
     });
     peers.collect()
@@ -416,10 +416,7 @@ impl Configuration {
     /// Router v`n`, whose area towards r1 is another.
     fn of_router(n: u32) -> Self {
         let area = |port: &Port| u32::from((n, port.name) == (1, "a"));
-        let ospf = ospf_ports(n).map(|port| {
-            let device = format!("{}.{}", fe_name(n), port.name);
-            (device, area(&port))
-        });
+        let ospf = ospf_ports(n).map(|port| (port.device(n), area(&port)));
         Self {
             name: format!("v{n}"),
             id: format!("9.9.9.{n}"),

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::process::Command;
 
@@ -27,16 +28,16 @@ pub(super) const FLOODED: usize = NEIGHBOUR;
 pub(super) const NEIGHBOURS: [&str; 3] = ["r1", "r2", "x"];
 
 /// The links between FEs: two FEs, the port's name at both, and the network.
-const TRUNKS: [(u32, u32, &str, &str); 3] = [
-    (1, 2, "b", "10.1.12"),
-    (1, 3, "c", "10.1.13"),
-    (2, 3, "d", "10.1.23"),
+const TRUNKS: [(u32, u32, &str, [u8; 3]); 3] = [
+    (1, 2, "b", [10, 1, 12]),
+    (1, 3, "c", [10, 1, 13]),
+    (2, 3, "d", [10, 1, 23]),
 ];
 
 /// The port of [`TRUNKS`] whose link fails, and the port of the detour at either end.
 pub(super) const BROKEN: &str = "b";
-/// A network that only exists as a route of fe1, for packets that never leave it.
-pub(super) const NOWHERE: &str = "198.51.100";
+/// A host that only exists as a route of fe1, for packets that never leave it.
+pub(super) const NOWHERE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 
 /// The namespace of an FE; its router's is [`router`].
 pub(super) fn fe(n: u32) -> usize {
@@ -58,24 +59,37 @@ pub(super) fn fe_name(n: u32) -> String {
 pub(super) struct Port {
     /// The port's name at its FE.
     pub(super) name: &'static str,
-    /// The first three bytes of its network, like `10.1.12`.
-    pub(super) network: String,
-    /// The last byte of the router's address.
+    network: [u8; 3],
+    /// The last byte of the router's address; it is 1 at the end that counts an adjacency.
     pub(super) host: u8,
-    /// The last byte of the neighbour's address.
-    pub(super) peer: u8,
+    peer: u8,
 }
 
 impl Port {
+    /// The CE's device for this port of FE `n`.
+    pub(super) fn device(&self, n: u32) -> String {
+        format!("{}.{}", fe_name(n), self.name)
+    }
+
+    /// The router's address.
+    pub(super) fn address(&self) -> Ipv4Addr {
+        self.host(self.host)
+    }
+
     /// The neighbour's address.
-    pub(super) fn peer(&self) -> String {
-        format!("{}.{}", self.network, self.peer)
+    pub(super) fn peer(&self) -> Ipv4Addr {
+        self.host(self.peer)
+    }
+
+    fn host(&self, last: u8) -> Ipv4Addr {
+        let [first, second, third] = self.network;
+        Ipv4Addr::new(first, second, third, last)
     }
 }
 
 /// The ports of FE `n`.
 pub(super) fn ports(n: u32) -> Vec<Port> {
-    let port = |name, network: String, host, peer| Port {
+    let port = |name, network, host, peer| Port {
         name,
         network,
         host,
@@ -84,9 +98,9 @@ pub(super) fn ports(n: u32) -> Vec<Port> {
     let trunks = TRUNKS.iter().filter_map(|(near, far, name, network)| {
         let hosts = [(*near, 1, 2), (*far, 2, 1)];
         let (_, host, peer) = hosts.into_iter().find(|(fe, ..)| *fe == n)?;
-        Some(port(*name, (*network).to_owned(), host, peer))
+        Some(port(*name, *network, host, peer))
     });
-    [port("a", format!("10.0.{n}"), 1, 2)]
+    [port("a", [10, 0, n as u8], 1, 2)]
         .into_iter()
         .chain(trunks)
         .collect()
@@ -178,20 +192,15 @@ impl Network {
         for n in 1..=FES {
             let (mut here, mut there) = (String::new(), String::new());
             let path = self.namespaces[router(n)].path();
-            for Port {
-                name,
-                network,
-                host,
-                ..
-            } in ports(n)
-            {
-                let device = format!("{}.{name}", fe_name(n));
-                if new.contains(&device) {
+            for port in ports(n) {
+                let (device, address) = (port.device(n), port.address());
+                // The CE sets up a device by its name, so it must be ready before it moves; its address comes last.
+                if new.contains(&device) && has_address(&self.namespaces[CE], address)? {
                     // Writing to a string cannot fail.
                     let _ = writeln!(here, "link set dev {device} netns {path}");
                     let _ = writeln!(
                         there,
-                        "addr add {network}.{host}/24 dev {device}\nlink set dev {device} up"
+                        "addr add {address}/24 dev {device}\nlink set dev {device} up"
                     );
                 }
             }
@@ -208,7 +217,7 @@ impl Network {
         (1..=FES).all(|n| {
             let devices = devices(&self.namespaces[router(n)]).unwrap_or_default();
             let mut ports = ports(n).into_iter();
-            ports.all(|port| devices.contains(&format!("{}.{}", fe_name(n), port.name)))
+            ports.all(|port| devices.contains(&port.device(n)))
         })
     }
 
@@ -218,6 +227,12 @@ impl Network {
         let batch = format!("link set dev {BROKEN} {word}\n");
         self.ip(&self.namespaces[fe(2)], &batch)
     }
+}
+
+/// Whether a namespace has this address.
+fn has_address(namespace: &Namespace, address: Ipv4Addr) -> Result<bool, Error> {
+    let bound = namespace.enter(|| UdpSocket::bind((address, 0)).is_ok());
+    bound.map_err(Error::io("cannot enter a namespace"))
 }
 
 /// The names of the devices in a namespace.
@@ -239,7 +254,7 @@ pub(super) fn ce_configuration(has_classes: bool, socket: &Path) -> String {
     );
     for n in 1..=FES {
         let (name, ports) = (fe_name(n), ports(n));
-        let peers: Vec<_> = ports.iter().map(Port::peer).collect();
+        let peers: Vec<_> = ports.iter().map(|port| port.peer().to_string()).collect();
         let peers = peers.join(" ");
         // Writing to a string cannot fail.
         let _ = write!(
@@ -252,10 +267,9 @@ pub(super) fn ce_configuration(has_classes: bool, socket: &Path) -> String {
             let _ = write!(
                 text,
                 "[remote.{name}{port}]\nfe = \"{name}\"\nport = \"{port}\"\n\
-                 addresses = \"{network}.{host}/24\"\ntap = true\n",
+                 addresses = \"{address}/24\"\ntap = true\n",
                 port = port.name,
-                network = port.network,
-                host = port.host,
+                address = port.address(),
             );
         }
     }
@@ -280,7 +294,7 @@ pub(super) fn fe_configuration(n: u32, schedule: &str, channel: Rate, socket: &P
 
 /// The routes of fe1 that the flood needs, in the form of `weir route add`.
 pub(super) fn flood_routes() -> String {
-    format!("10.1.13.0/24 dev c\n{NOWHERE}.0/24 via 10.1.13.2 dev c\n")
+    format!("10.1.13.0/24 dev c\n{NOWHERE}/32 via 10.1.13.2 dev c\n")
 }
 
 #[cfg(test)]
