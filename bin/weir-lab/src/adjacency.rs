@@ -110,10 +110,11 @@ fn apply(options: &mut Options, set: &Override) -> Result<(), String> {
                 })
             };
             let kinds = value.split_whitespace().map(kind);
-            options.kinds = kinds.collect::<Result<_, _>>()?;
-            if options.kinds.is_empty() {
+            let kinds = kinds.collect::<Result<Vec<_>, _>>()?;
+            if kinds.is_empty() {
                 return Err("flood must name kinds of packets, like flood=\"ttl ping\"".into());
             }
+            options.kinds = kinds;
         }
         other => {
             return Err(format!(
