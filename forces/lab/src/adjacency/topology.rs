@@ -34,7 +34,7 @@ const TRUNKS: [(u32, u32, &str, [u8; 3]); 3] = [
     (2, 3, "d", [10, 1, 23]),
 ];
 
-/// The port of [`TRUNKS`] whose link fails, and the port of the detour at either end.
+/// The port of [`TRUNKS`] whose link fails, at both ends.
 pub(super) const BROKEN: &str = "b";
 /// A host that only exists as a route of fe1, for packets that never leave it.
 pub(super) const NOWHERE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
