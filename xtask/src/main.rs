@@ -86,6 +86,7 @@ const LONG: &[&str] = &[
     "flow_control_keeps_every_fes_control_messages_alive",
     "flow_control_of_a_control_element_keeps_them_alive_too",
     "throughput_is_found_between_the_interfaces_of_an_edge",
+    "adjacencies_of_frr_survive_a_flood_of_exceptions",
 ];
 
 /// Tests that run at a time, for each processor: most of a test's time is waiting for a router, a timer or a peer.

@@ -21,11 +21,10 @@ pub(crate) fn loads() -> ArgValueCandidates {
 pub(crate) fn scenarios() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let typed = current.to_string_lossy();
-        let names = shipped::all().filter(|(name, _)| name.starts_with(typed.as_ref()));
+        let names = shipped::titles().into_iter();
+        let names = names.filter(|(name, _)| name.starts_with(typed.as_ref()));
         let mut found: Vec<_> = names
-            .map(|(name, text)| {
-                CompletionCandidate::new(name).help(Some(shipped::title(text).to_owned().into()))
-            })
+            .map(|(name, title)| CompletionCandidate::new(name).help(Some(title.into())))
             .collect();
         found.extend(PathCompleter::file().complete(current));
         found

@@ -50,10 +50,7 @@ pub(crate) fn run(arguments: &ListArguments) -> Result<(), Failure> {
 }
 
 fn shipped() -> Pairs {
-    let named = scenarios::all();
-    named
-        .map(|(name, text)| (name, scenarios::title(text)))
-        .collect()
+    scenarios::titles()
 }
 
 /// Short name, scenario and title of each load.

@@ -3,6 +3,7 @@
 //!
 //! The exit codes are the same as those of `weir`.
 
+mod adjacency;
 mod bench;
 mod compare;
 mod complete;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> Result<(), Failure> {
     program::release_signals()?;
     match arguments.command {
+        Command::Run(arguments) if adjacency::is_named(&arguments) => adjacency::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),

@@ -16,33 +16,33 @@ use crate::scenarios::{self, Source};
 pub(crate) struct RunArguments {
     /// Scenario files, or names from `weir list scenarios`; several scenarios make one report
     #[arg(required = true, add = complete::scenarios())]
-    scenarios: Vec<PathBuf>,
+    pub(crate) scenarios: Vec<PathBuf>,
     #[command(flatten)]
-    runs: RunsArguments,
+    pub(crate) runs: RunsArguments,
     /// Use the values printed in the paper where the scenario also has calibrated values
     #[arg(long)]
-    as_printed: bool,
+    pub(crate) as_printed: bool,
     /// Run only this variant; may be repeated
     #[arg(long)]
-    variant: Vec<String>,
+    pub(crate) variant: Vec<String>,
     /// Set a value of the scenario by its path: duration="20 s"
     #[arg(long, value_name = "PATH=VALUE")]
-    set: Vec<Override>,
+    pub(crate) set: Vec<Override>,
     /// Run the scenario with each of these values at a path, like a `[sweep]` in the file:
     /// link.out.rate="10 Mbit","20 Mbit"; may be repeated
     #[arg(long, value_name = "PATH=VALUE,VALUE..")]
-    sweep: Vec<Sweep>,
+    pub(crate) sweep: Vec<Sweep>,
     /// Capture the first PACKETS packets [default: 10000] that leave a link's queue or are dropped there, for each
     /// point, to the folder of `--out`; simulation only
     #[arg(long, value_name = "LINK[=PACKETS]", requires = "out")]
-    capture: Vec<Capture>,
+    pub(crate) capture: Vec<Capture>,
     /// Write a report (report.html), the results (results.json), sheets (CSV), plots (SVG, PNG) and Flent files to this
     /// folder; finished runs are stored there, so that the same command resumes an interrupted run
     #[arg(long, value_name = "DIR", value_parser = folder)]
-    out: Option<PathBuf>,
+    pub(crate) out: Option<PathBuf>,
     /// Print the results as JSON instead of tables
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// Where and how often: what `weir run` and `weir compare` share.
@@ -53,16 +53,16 @@ pub(crate) struct RunsArguments {
     pub(crate) on: On,
     /// Seed of the first run [default: the scenario's]
     #[arg(long)]
-    seed: Option<u64>,
+    pub(crate) seed: Option<u64>,
     /// Runs per point [default: the scenario's; for `compare` 5 in simulation, 3 in the lab and with --quick]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
-    runs: Option<u64>,
+    pub(crate) runs: Option<u64>,
     /// Parallel simulations [default: number of CPUs]
     #[arg(long, value_parser = jobs)]
     jobs: Option<usize>,
     /// Preview with the shorter runs of the scenario's `[quick]`
     #[arg(long)]
-    quick: bool,
+    pub(crate) quick: bool,
 }
 
 impl RunsArguments {

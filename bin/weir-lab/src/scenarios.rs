@@ -4,11 +4,22 @@ use std::path::{Path, PathBuf};
 
 use weir_base::setting::{did_you_mean, nearest};
 use weir_experiment::scenario::source::BUILT_IN;
+use weir_forces_lab::adjacency;
 
 /// Name and text of each scenario that can be run, ordered by name. Files without a title are parts of others.
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     let all = BUILT_IN.iter().copied();
     all.filter(|(_, text)| !title(text).is_empty())
+}
+
+/// Name and title of everything that `weir run` finds by name, ordered by name.
+pub(crate) fn titles() -> Vec<(&'static str, &'static str)> {
+    let scenarios = all().map(|(name, text)| (name, title(text)));
+    let mut titles: Vec<_> = scenarios
+        .chain([(adjacency::NAME, adjacency::TITLE)])
+        .collect();
+    titles.sort_unstable();
+    titles
 }
 
 /// A scenario to run.
@@ -37,7 +48,7 @@ pub(crate) fn find(given: &Path) -> Result<Source, String> {
             text: Some(text),
         }),
         None => {
-            let near = did_you_mean(nearest(name, all().map(|(known, _)| known)));
+            let near = did_you_mean(nearest(name, titles().into_iter().map(|(known, _)| known)));
             Err(format!(
                 "no file or built-in scenario `{written}`; `weir list scenarios` lists the built-in scenarios{near}"
             ))

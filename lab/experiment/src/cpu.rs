@@ -28,7 +28,8 @@ fn seconds(stat: &HashMap<usize, f64>, fields: RangeInclusive<usize>) -> f64 {
 
 /// The processor time that others have used since the machine started: all programs except this process and its
 /// descendants, and the host of a virtual machine.
-pub(crate) struct Others {
+#[derive(Debug)]
+pub struct Others {
     seconds: f64,
     /// The part of `seconds` that the host withheld (steal time).
     stolen: f64,
@@ -39,7 +40,8 @@ pub(crate) struct Others {
 }
 
 impl Others {
-    pub(crate) fn now() -> Self {
+    /// The use until now.
+    pub fn now() -> Self {
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();
         let words = text.lines().next().unwrap_or_default().split_whitespace();
         let fields: Vec<f64> = words.skip(1).filter_map(|w| w.parse().ok()).collect();
@@ -59,7 +61,7 @@ impl Others {
     }
 
     /// Number of processors that others surely kept busy from `before` to `self`, a period of `length` seconds.
-    pub(crate) fn processors(&self, before: &Self, length: f64) -> f64 {
+    pub fn processors(&self, before: &Self, length: f64) -> f64 {
         (self.seconds - before.seconds - DOUBT_S).max(0.0) / length
     }
 
@@ -70,7 +72,7 @@ impl Others {
     }
 
     /// The causes of the load as text: the program that used most, and the host.
-    pub(crate) fn who(&self, before: &Self, length: f64) -> String {
+    pub fn who(&self, before: &Self, length: f64) -> String {
         let used = self.programs.iter().map(|(pid, program)| {
             let earlier = before.programs.get(pid).map_or(0.0, |p| p.seconds);
             (program.name.as_str(), program.seconds - earlier)

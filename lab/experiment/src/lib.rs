@@ -65,7 +65,7 @@ pub mod agreement;
 mod attack;
 pub mod compare;
 mod control;
-mod cpu;
+pub mod cpu;
 pub mod error;
 pub mod extension;
 mod finished;

@@ -33,8 +33,8 @@ impl Programs {
         &self.own
     }
 
-    /// The program with the command `router`, `fe` or `ce`.
-    pub(crate) fn with(&self, command: &str) -> Result<PathBuf, Error> {
+    /// The program with the command `router`, or a command of `weir-forces`.
+    pub fn with(&self, command: &str) -> Result<PathBuf, Error> {
         let name = match command {
             _ if self.is_stand_in => return Ok(self.own.clone()),
             "router" => "weir",
