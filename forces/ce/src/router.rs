@@ -60,8 +60,8 @@ pub const ROUTER_CLASS: Class = Class {
             "namespace",
             Kind::Text(NAMESPACE_LEN_MAX),
             "",
-            "network namespace (`ip netns`) of the TAPs of the FE's remote ports, in which the suite runs (`ip netns add`); \
-             empty: the namespace of the CE",
+            "network namespace of the TAPs of the FE's remote ports, in which the suite runs: a name (`ip netns add`) or a \
+             path; empty: the namespace of the CE",
         )
         .id(2),
         Parameter::new(
@@ -134,8 +134,10 @@ impl RouterPlan {
             let near = did_you_mean(nearest(fe, fes.iter().copied()));
             return Err(one("fe", format!("there is no FE `{fe}`{near}")));
         }
-        if namespace.contains('/') || namespace.starts_with('.') {
-            let why = format!("`{namespace}` cannot name a network namespace (`ip netns list`)");
+        if !namespace.starts_with('/') && (namespace.contains('/') || namespace.starts_with('.')) {
+            let why = format!(
+                "`{namespace}` cannot name a network namespace: write a name of `ip netns list`, or an absolute path"
+            );
             return Err(one("namespace", why));
         }
         let protocols = protocols(settings.text("protocols"));

@@ -42,7 +42,7 @@ impl Namespace {
         made.unwrap_or_else(|_| Err(io::Error::other("the namespace's thread panicked")))
     }
 
-    /// The namespace that `ip netns` knows by this name.
+    /// The namespace that `ip netns` knows by this name, or that has this absolute path.
     pub fn named(name: &str) -> io::Result<Self> {
         let file = fs::File::open(Path::new("/run/netns").join(name))?;
         Ok(Self { fd: file.into() })

@@ -22,8 +22,7 @@
 //! - [`suite`]: FRR: its processes, their configurations, their state
 //! - [`flood`]: the packets of the flood, and their sender
 //!
-//! Deviation from a network in service: until a CE gives a router's routes to its FE, the FEs have only the static
-//! routes that the flood needs. Convergence is that of the routers' kernel tables, not of forwarded packets.
+//! Convergence is that of the routers' kernel tables, from which the FEs get their routes.
 
 mod flood;
 mod suite;
@@ -242,7 +241,7 @@ fn run_one(
     let mut bed = Bed::new(variant, programs)?;
     watch.show("waiting for adjacencies")?;
     bed.must_come_up(watch)?;
-    bed.add_routes(programs)?;
+    bed.add_route(programs)?;
     thread::sleep(SETTLE);
 
     watch.show("a link fails without a flood")?;
@@ -332,8 +331,8 @@ impl Bed {
         })
     }
 
-    /// Gives fe1 the routes that the flood needs.
-    fn add_routes(&self, programs: &Programs) -> Result<(), Error> {
+    /// Gives fe1 the route that the flood needs.
+    fn add_route(&self, programs: &Programs) -> Result<(), Error> {
         let mut command = Command::new(programs.with("route")?);
         let socket = router::socket(self.folder.path(), CE_NAME);
         command
@@ -348,7 +347,7 @@ impl Bed {
             place,
             "weir route",
             command,
-            &topology::flood_routes(),
+            &topology::flood_route(),
         )
     }
 
@@ -363,8 +362,7 @@ impl Bed {
     fn comes_up(&mut self, watch: &Watch<'_>) -> Result<bool, Error> {
         let mut result = Ok(());
         let time = watch.time(UP_MAX, || {
-            let adopted = self.network.adopt();
-            result = adopted.and_then(|()| self.check());
+            result = self.check();
             result.is_err() || self.suite.is_up()
         })?;
         result.map(|()| time.is_some())
@@ -404,12 +402,8 @@ impl Bed {
             self.variant,
         )?);
         // Devices of the old CE are deleted with it, so a neighbour that is Full now belongs to the new CE.
-        let mut result = Ok(());
-        let full = watch.time(UP_MAX, || {
-            result = self.network.adopt();
-            result.is_err() || self.network.has_adopted_all() && self.suite.is_full()
-        })?;
-        result?;
+        let is_full = || self.network.has_devices() && self.suite.is_full();
+        let full = watch.time(UP_MAX, is_full)?;
         Ok(full.map(|_| began.elapsed().as_secs_f64()))
     }
 }
@@ -423,7 +417,7 @@ fn start_ce(
 ) -> Result<Router, Error> {
     let place = (&network.spawner, &network.namespaces[topology::CE]);
     let mut ce = Router::start(place, (programs, "ce"), folder, CE_NAME, |socket| {
-        topology::ce_configuration(variant.has_classes, socket)
+        topology::ce_configuration(network, variant.has_classes, socket)
     })?;
     ce.wait_ready("fes")?;
     Ok(ce)

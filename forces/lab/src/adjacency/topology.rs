@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
 
@@ -186,34 +186,8 @@ impl Network {
         run_to_end(&self.spawner, namespace, "ip", command, batch)
     }
 
-    /// Moves the devices of the CE to the routers of their FEs, and gives them their addresses.
-    pub(super) fn adopt(&self) -> Result<(), Error> {
-        let new = devices(&self.namespaces[CE])?;
-        for n in 1..=FES {
-            let (mut here, mut there) = (String::new(), String::new());
-            let path = self.namespaces[router(n)].path();
-            for port in ports(n) {
-                let (device, address) = (port.device(n), port.address());
-                // The CE sets up a device by its name, so it must be ready before it moves; its address comes last.
-                if new.contains(&device) && has_address(&self.namespaces[CE], address)? {
-                    // Writing to a string cannot fail.
-                    let _ = writeln!(here, "link set dev {device} netns {path}");
-                    let _ = writeln!(
-                        there,
-                        "addr add {address}/24 dev {device}\nlink set dev {device} up"
-                    );
-                }
-            }
-            if !here.is_empty() {
-                self.ip(&self.namespaces[CE], &here)?;
-                self.ip(&self.namespaces[router(n)], &there)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether all devices of the CE are at their routers.
-    pub(super) fn has_adopted_all(&self) -> bool {
+    /// Whether the CE has made all its devices.
+    pub(super) fn has_devices(&self) -> bool {
         (1..=FES).all(|n| {
             let devices = devices(&self.namespaces[router(n)]).unwrap_or_default();
             let mut ports = ports(n).into_iter();
@@ -229,12 +203,6 @@ impl Network {
     }
 }
 
-/// Whether a namespace has this address.
-fn has_address(namespace: &Namespace, address: Ipv4Addr) -> Result<bool, Error> {
-    let bound = namespace.enter(|| UdpSocket::bind((address, 0)).is_ok());
-    bound.map_err(Error::io("cannot enter a namespace"))
-}
-
 /// The names of the devices in a namespace.
 fn devices(namespace: &Namespace) -> Result<Vec<String>, Error> {
     // `/sys` shows the devices of another namespace.
@@ -247,7 +215,7 @@ fn devices(namespace: &Namespace) -> Result<Vec<String>, Error> {
 }
 
 /// The configuration of the CE.
-pub(super) fn ce_configuration(has_classes: bool, socket: &Path) -> String {
+pub(super) fn ce_configuration(network: &Network, has_classes: bool, socket: &Path) -> String {
     let mut text = format!(
         "id = 1\ncertificate = \"ce.crt\"\nkey = \"ce.key\"\nstore = \"ce.store\"\nsocket = {socket:?}\n\
          [listen.all]\naddress = \"0.0.0.0:6704\"\n"
@@ -260,8 +228,9 @@ pub(super) fn ce_configuration(has_classes: bool, socket: &Path) -> String {
         let _ = write!(
             text,
             "[fe.{name}]\nid = {n}\ncertificate = \"fe-{n}.crt\"\n\
-             [fe.{name}.redirect]\nmulticast = true\nhop_limit = true\nnext_hop = true\nrouter_alert = true\n\
-             classes = {has_classes}\npeers = \"{peers}\"\n"
+             [fe.{name}.redirect]\nhop_limit = true\nnext_hop = true\nrouter_alert = true\nclasses = {has_classes}\n\
+             [router.v{n}]\nfe = \"{name}\"\nnamespace = \"{namespace}\"\npeers = \"{peers}\"\n",
+            namespace = network.namespaces[router(n)].path()
         );
         for port in ports {
             let _ = write!(
@@ -292,9 +261,9 @@ pub(super) fn fe_configuration(n: u32, schedule: &str, channel: Rate, socket: &P
     text
 }
 
-/// The routes of fe1 that the flood needs, in the form of `weir route add`.
-pub(super) fn flood_routes() -> String {
-    format!("10.1.13.0/24 dev c\n{NOWHERE}/32 via 10.1.13.2 dev c\n")
+/// The route of fe1 that the flood needs, in the form of `weir route add`.
+pub(super) fn flood_route() -> String {
+    format!("{NOWHERE}/32 via 10.1.13.2 dev c\n")
 }
 
 #[cfg(test)]
