@@ -313,7 +313,8 @@ impl Policy {
         if self.neighbours && is_discovery(&headers, frame) {
             return Some(Cause::Neighbours);
         }
-        // A control element that answers neighbours has the port's link-local address, which follows from its MAC address.
+        // A control element that answers neighbours has the link-local addresses of the ports, which follow from their MAC
+        // addresses.
         let is_own = |a: IpAddr| {
             let is_link_local = matches!(a, IpAddr::V6(a) if a.is_unicast_link_local());
             self.addresses.contains(&a) || self.neighbours && is_link_local

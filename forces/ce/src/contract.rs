@@ -252,6 +252,8 @@ pub enum LogEvent {
     InSync(String, usize),
     /// An FE refused the desired configuration.
     Refused(String, String),
+    /// An FE has refused routes of its routing suite: the first one, and why.
+    Unroutable(String, String),
     /// The kernel of an FE lacks routes: the first missing route, and why.
     Lacks(String, String),
     /// The kernel of an FE has all routes again; the number counts the routes that it has lost since the FE started.

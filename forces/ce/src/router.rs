@@ -25,6 +25,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use weir_base::setting::{Kind, Parameter, Scalar, Settings, did_you_mean, nearest};
+use weir_lfb::redirect::addresses;
 use weir_lfb::router::fpm_address;
 use weir_model::fault::ResultCode;
 use weir_model::{Change, Class, ComponentPath, Fault, Section};
@@ -140,6 +141,8 @@ impl RouterPlan {
             );
             return Err(one("namespace", why));
         }
+        addresses(settings.text("peers")).map_err(|why| one("peers", why))?;
+        let namespace = namespace.strip_prefix("/run/netns/").unwrap_or(namespace);
         let protocols = protocols(settings.text("protocols"));
         let fpm = fpm_address(settings.text("fpm"), Mode::Routed);
         Ok(Self {

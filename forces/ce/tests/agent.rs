@@ -1077,6 +1077,9 @@ impl World {
         };
         let records = routes.iter().map(record).collect();
         self.control.learn(self.now, "edge1", records, is_all);
+        if is_all {
+            self.control.complete_routes(self.now, "edge1");
+        }
         self.run(Span::from_millis(100));
     }
 }

@@ -176,7 +176,8 @@ fn groups(text: &str) -> Result<Vec<IpNet>, String> {
     Ok(groups)
 }
 
-fn addresses(text: &str) -> Result<BTreeSet<IpAddr>, String> {
+/// Parses addresses of hosts, separated by spaces.
+pub fn addresses(text: &str) -> Result<BTreeSet<IpAddr>, String> {
     let wrong = |word| {
         format!(
             "`{word}` is not an address; permitted are addresses separated by spaces: `192.0.2.1 2001:db8::1`"

@@ -357,6 +357,9 @@ impl Control {
             }
             // An FE that does not answer may or may not have made the change, so the change stays desired.
             Err(Refusal::Silent(why)) => {
+                for part in &pending.parts {
+                    self.forget_rows(part.fe);
+                }
                 self.release(now, &pending);
                 let why =
                     format!("{why}; the change is stored, and applied as soon as the FE answers");

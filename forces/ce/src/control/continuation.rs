@@ -23,6 +23,8 @@ pub(super) enum Then {
     Routed(Id, Box<Updates>, usize),
     /// Send routes of a routing suite.
     Learnt(Id, Box<Updates>),
+    /// Read rows of routes after a batch that failed.
+    RowsAgain(Id),
     /// Read the value of a component.
     Value(Ticket, Id, Resolved),
     /// Read the rows of a class.

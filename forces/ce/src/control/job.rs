@@ -196,6 +196,7 @@ impl Control {
             Then::Restored(fe, restoring) => self.restored(now, fe, *restoring, answers),
             Then::Routed(fe, updates, count) => self.routed(now, fe, *updates, count, answers),
             Then::Learnt(fe, updates) => self.learnt_sent(now, fe, *updates, answers),
+            Then::RowsAgain(fe) => self.rows_again(now, fe, answers),
             Then::Value(ticket, fe, resolved) => self.got(ticket, fe, &resolved, answers),
             Then::Rows(ticket, fe, class) => self.got_rows(ticket, fe, class, answers),
             Then::Config(ticket, fe) => self.got_config(ticket, fe, answers),

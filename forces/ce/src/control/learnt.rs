@@ -1,29 +1,34 @@
 //! Routes that a routing suite has found for an FE.
 //!
 //! ```text
-//!  all routes -> difference to the rows of the FE, as after an association
-//!  changes    -> rows of the changed prefixes, a batch at a time
+//!  changes -> rows of the changed prefixes, a batch at a time -> FE
+//!                    ^                                            | some are refused, or no answer
+//!                    '--------- rows are read again --------------'
 //! ```
 //!
-//! The store does not contain these routes: the suite has them. Until the suite has named all of its routes, after the start of the CE, the FE
-//! keeps the rows that it has.
+//! The store does not contain these routes: the suite has them. Until the suite has found all of its routes after the start
+//! of the CE, the FE keeps its rows. The state of an FE depends on routes of operators only, so a refused route of a suite
+//! does not restore the FE.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use ipnet::IpNet;
 use weir_base::Instant;
 use weir_protocol::wire::Id;
 
 use super::Control;
 use super::continuation::{Answers, Then};
-use super::member::{Fe, Learnt};
-use crate::contract::Refusal;
-use crate::route::rows::{self, Updates};
-use crate::route::{LearntRecord, ROUTES_MAX};
+use super::member::{Fe, Learnt, State};
+use crate::contract::{LogEvent, Refusal};
+use crate::route::rows::{self, Rows, Updates};
+use crate::route::{LearntRecord, LearntRoute, ROUTES_MAX};
 use crate::settings::Edit;
 
 /// Maximum prefixes that one batch changes.
 const BATCH_MAX: usize = 20_000;
 
 impl Control {
-    /// Makes an FE keep the rows of its routing tables until [`Self::learn`] has named all routes of its routing suite.
+    /// Makes an FE keep the rows of its routing tables until [`Self::complete_routes`].
     pub fn expect_routes(&mut self, fe: &str) {
         let id = self.names.get(fe);
         if let Some(fe) = id.and_then(|id| self.fes.get_mut(id)) {
@@ -34,31 +39,46 @@ impl Control {
     /// Takes routes of the routing suite of an FE: all of them, or changes.
     pub fn learn(&mut self, now: Instant, fe: &str, records: Vec<LearntRecord>, is_all: bool) {
         let id = self.names.get(fe).copied();
-        let fe = id.and_then(|id| self.fes.get_mut(&id));
-        let Some(learnt) = fe.and_then(|fe| fe.learnt.as_mut()) else {
-            return; // no longer configured
-        };
-        if is_all {
-            learnt.routes.clear();
-            (learnt.is_complete, learnt.all_changed) = (true, true);
+        if let Some(fe) = id.and_then(|id| self.fes.get_mut(&id)) {
+            let changed = match &mut fe.learnt {
+                None => return, // no longer configured
+                Some(learnt) if is_all => learnt.replace(records),
+                Some(learnt) => learnt.apply(records),
+            };
+            fe.note_changed(changed);
         }
-        for (prefix, route) in records {
-            match route {
-                None => drop(learnt.routes.remove(&prefix)),
-                Some(_) if learnt.routes.len() >= ROUTES_MAX => continue,
-                Some(route) => drop(learnt.routes.insert(prefix, route)),
-            }
-            learnt.changed.insert(prefix);
+        self.send_all_learnt(now);
+        self.pump(now);
+    }
+
+    /// The routing suite of an FE has found all of its routes: the FE loses rows of other routes.
+    pub fn complete_routes(&mut self, now: Instant, fe: &str) {
+        let id = self.names.get(fe).copied();
+        if let Some(fe) = id.and_then(|id| self.fes.get_mut(&id))
+            && let Some(learnt) = &mut fe.learnt
+        {
+            learnt.is_complete = true;
+            let rows = fe.rows.iter().flatten().flat_map(Rows::prefixes);
+            fe.note_changed(rows.copied().collect());
         }
-        if let Some(id) = id {
-            self.send_learnt(now, id);
-        }
+        self.send_all_learnt(now);
         self.pump(now);
     }
 
     /// Sends the changed routes of every FE that can take them.
     pub(super) fn send_all_learnt(&mut self, now: Instant) {
-        let fes: Vec<Id> = self.fes.keys().copied().collect();
+        let has_changes = |fe: &&Fe| {
+            let learnt = fe.learnt.as_ref();
+            learnt.is_some_and(|learnt| !learnt.changed.is_empty())
+                && fe.is_associated()
+                && fe.is_idle()
+        };
+        let fes: Vec<Id> = self
+            .fes
+            .values()
+            .filter(has_changes)
+            .map(|fe| fe.id)
+            .collect();
         for fe in fes {
             self.send_learnt(now, fe);
         }
@@ -68,47 +88,149 @@ impl Control {
         let Some(fe) = self.fes.get_mut(&id) else {
             return;
         };
-        if !fe.is_idle() || !fe.is_associated() || fe.rows.is_none() {
-            return; // a restoration sends all
+        if fe.rows.is_none() {
+            return self.read_rows_again(now, id);
         }
-        let Some(learnt) = &mut fe.learnt else {
-            return;
-        };
-        if learnt.all_changed {
-            fe.begin_restoring();
-            return self.sync_routes(now, id, 0);
-        }
-        match fe.next_batch() {
-            None => {}
-            Some(Ok((updates, edits))) => {
-                fe.busy = true;
-                let then = Then::Learnt(id, Box::new(updates));
-                self.send_each(now, id, rows::next_hops_first(edits), then);
-            }
-            Some(Err(why)) => self.refuse(now, id, &format!("its routes: {why}")),
+        if let Some((updates, edits)) = fe.next_batch() {
+            fe.busy = true;
+            let then = Then::Learnt(id, Box::new(updates));
+            self.send_each(now, id, rows::next_hops_first(edits), then);
         }
     }
 
     /// Handles an FE's answer to a batch.
     pub(super) fn learnt_sent(&mut self, now: Instant, id: Id, updates: Updates, answers: Answers) {
-        let done = answers.and_then(|leaves| self.all_done(id, &leaves));
-        if let Some(fe) = self.fes.get_mut(&id) {
-            fe.busy = false;
-            match done {
-                Ok(()) => fe.apply_routes(updates),
-                Err(Refusal::Silent(_) | Refusal::Refused(_)) => {
-                    return self.restore(now, id); // learns which rows the FE has, and finds the refused ones
-                }
-                Err(why) => return self.refuse(now, id, &why.to_string()),
+        let done = match &answers {
+            Ok(leaves) => self.all_done(id, leaves),
+            Err(refusal) => Err(refusal.clone()),
+        };
+        let Some(fe) = self.fes.get_mut(&id) else {
+            return;
+        };
+        fe.busy = false;
+        let Err(refusal) = done else {
+            fe.apply_routes(updates);
+            return self.retry(now);
+        };
+        if !fe.is_associated() {
+            return self.retry(now);
+        }
+        let prefixes: Vec<IpNet> = rows::prefixes(&updates).collect();
+        let refused = answers.map(|leaves| rows::refused(&updates, &leaves));
+        let refused: BTreeMap<_, _> = match refused {
+            Ok(refused) if refused.is_empty() => {
+                let why = refusal.to_string();
+                prefixes
+                    .iter()
+                    .map(|prefix| (*prefix, why.clone()))
+                    .collect()
             }
+            Ok(refused) => refused.into_iter().collect(),
+            Err(_) => BTreeMap::new(), // no answer: perhaps done
+        };
+        if let Some((prefix, why)) = refused.first_key_value() {
+            let more = refused.len() - 1;
+            let why = format!("route {prefix}: {why}; and {more} more of the routing suite");
+            let note = LogEvent::Unroutable(fe.name.clone(), why);
+            self.outputs
+                .push_back(crate::contract::Output::LogEvent(note));
+        }
+        let rest = prefixes
+            .into_iter()
+            .filter(|prefix| !refused.contains_key(prefix));
+        fe.note_changed(rest.collect());
+        fe.unroutable.extend(refused);
+        self.read_rows_again(now, id);
+    }
+
+    /// Reads the rows of an FE, which may have made a part of a change.
+    fn read_rows_again(&mut self, now: Instant, id: Id) {
+        let Some(fe) = self.fes.get_mut(&id) else {
+            return;
+        };
+        fe.rows = None;
+        fe.busy = true;
+        match Self::route_reads(fe) {
+            Ok(paths) => self.query(now, id, paths, Then::RowsAgain(id)),
+            Err(why) => self.rows_again(now, id, Err(Refusal::Silent(why))),
+        }
+    }
+
+    /// Handles an FE's answer with its rows. Without rows, the changes wait for the next ones.
+    pub(super) fn rows_again(&mut self, now: Instant, id: Id, answers: Answers) {
+        let read = answers.map_err(|refusal| refusal.to_string());
+        let read = read.and_then(|leaves| self.read_rows(id, &leaves));
+        let Some(fe) = self.fes.get_mut(&id) else {
+            return;
+        };
+        fe.busy = false;
+        if !fe.is_associated() {
+            fe.rows = None;
+        } else if let Err(why) = read {
+            if let Some(learnt) = &mut fe.learnt {
+                learnt.changed.clear();
+            }
+            fe.state = State::Refused(format!("its routes cannot be read: {why}"));
         }
         self.retry(now);
     }
 }
 
+impl Learnt {
+    /// Replaces all routes; returns the prefixes whose routes differ.
+    fn replace(&mut self, records: Vec<LearntRecord>) -> BTreeSet<IpNet> {
+        let all = records
+            .into_iter()
+            .filter_map(|(prefix, route)| Some((prefix, route?)));
+        let new: BTreeMap<IpNet, LearntRoute> = all.take(ROUTES_MAX).collect();
+        let old = std::mem::replace(&mut self.routes, new);
+        let gone = old
+            .iter()
+            .filter(|(prefix, _)| !self.routes.contains_key(prefix));
+        let new = self
+            .routes
+            .iter()
+            .filter(|(prefix, route)| old.get(prefix) != Some(route));
+        gone.chain(new).map(|(prefix, _)| *prefix).collect()
+    }
+
+    /// Applies changes; returns their prefixes. New prefixes beyond the maximum have no route.
+    fn apply(&mut self, records: Vec<LearntRecord>) -> BTreeSet<IpNet> {
+        let mut changed = BTreeSet::new();
+        for (prefix, route) in records {
+            let has_room = self.routes.len() < ROUTES_MAX || self.routes.contains_key(&prefix);
+            match route.filter(|_| has_room) {
+                Some(route) => drop(self.routes.insert(prefix, route)),
+                None => drop(self.routes.remove(&prefix)),
+            }
+            changed.insert(prefix);
+        }
+        changed
+    }
+}
+
 impl Fe {
-    /// The next rows to change; `None` if there are none.
-    fn next_batch(&mut self) -> Option<Result<(Updates, Vec<Edit>), String>> {
+    /// Records prefixes whose rows may differ from the routes. A disconnected FE is compared as a whole later.
+    fn note_changed(&mut self, mut changed: BTreeSet<IpNet>) {
+        let Some(learnt) = self.learnt.as_mut().filter(|_| self.state.is_associated()) else {
+            return;
+        };
+        let is_on_link = |prefix: &IpNet| {
+            let route = learnt.routes.get(prefix);
+            route.is_some_and(|(_, hop)| hop.gateway.is_none())
+        };
+        if changed.iter().any(is_on_link) {
+            // The FE may have refused other routes because their gateways were not reachable.
+            changed.extend(std::mem::take(&mut self.unroutable).into_keys());
+        } else {
+            self.unroutable
+                .retain(|prefix, _| !changed.contains(prefix));
+        }
+        learnt.changed.append(&mut changed);
+    }
+
+    /// The next rows to change, and their edits; `None` if nothing is left to change.
+    fn next_batch(&mut self) -> Option<(Updates, Vec<Edit>)> {
         loop {
             let changed = &mut self.learnt.as_mut()?.changed;
             let rest = changed.iter().nth(BATCH_MAX).copied();
@@ -119,7 +241,11 @@ impl Fe {
             }
             match self.updates_of(&batch)? {
                 Ok((_, edits)) if edits.is_empty() => {}
-                update => return Some(update),
+                Ok(update) => return Some(update),
+                // The table has no free row.
+                Err(why) => self
+                    .unroutable
+                    .extend(batch.into_iter().map(|prefix| (prefix, why.clone()))),
             }
         }
     }

@@ -27,6 +27,13 @@ pub(super) enum State {
     Refused(String),
 }
 
+impl State {
+    /// Whether the FE is associated.
+    pub(super) fn is_associated(&self) -> bool {
+        !matches!(self, Self::Away(_))
+    }
+}
+
 /// FPF sections that a network wants, each with its components.
 pub(super) type Layer = BTreeMap<ComponentPath, Vec<Change>>;
 
@@ -34,12 +41,10 @@ pub(super) type Layer = BTreeMap<ComponentPath, Vec<Change>>;
 #[derive(Debug, Default)]
 pub(super) struct Learnt {
     pub(super) routes: BTreeMap<IpNet, LearntRoute>,
-    /// Whether the suite has named all of its routes since the start of the CE.
+    /// Whether the suite has found all of its routes since the start of the CE.
     pub(super) is_complete: bool,
     /// Prefixes whose rows may differ from the routes.
     pub(super) changed: BTreeSet<IpNet>,
-    /// Whether all rows may differ from the routes.
-    pub(super) all_changed: bool,
 }
 
 /// One FE.
@@ -233,7 +238,7 @@ impl Fe {
     }
 
     pub(super) fn is_associated(&self) -> bool {
-        !matches!(self.state, State::Away(_))
+        self.state.is_associated()
     }
 
     /// Whether a change can start: no other change is in progress.

@@ -26,10 +26,10 @@ impl Control {
         }
         self.pump(now);
         self.end_watches(&gone);
-        // An FE with another ID is a new FE, but the same element of the network.
+        // An FE with another ID is a new FE, but the same element of the network, with the same routing suite.
         let layers = self.fes.values_mut().filter(|fe| gone.contains(&fe.id));
         let mut layers: BTreeMap<String, _> = layers
-            .map(|fe| (fe.name.clone(), fe.network.take()))
+            .map(|fe| (fe.name.clone(), (fe.network.take(), fe.learnt.take())))
             .collect();
         self.fes.retain(|id, _| !gone.contains(id));
         for member in members {
@@ -39,8 +39,9 @@ impl Control {
                     fe.is_stale |= fe.wish(member.desired);
                 }
                 None => {
-                    let network = layers.remove(&member.name).flatten();
-                    let (id, fe) = (member.id, Fe::new(member));
+                    let (network, learnt) = layers.remove(&member.name).unwrap_or_default();
+                    let (id, mut fe) = (member.id, Fe::new(member));
+                    fe.learnt = learnt;
                     self.fes.insert(id, fe.of_network(network));
                 }
             }

@@ -105,15 +105,16 @@ impl Fe {
         let gates = self.gates();
         let (mut wanted, mut unroutable) = (Wanted::new(), BTreeMap::new());
         for prefix in prefixes {
-            let gate = self.best(*prefix).map(|hop| gates.gate(hop)).transpose();
+            let best = self
+                .best(*prefix)
+                .filter(|_| !self.unroutable.contains_key(prefix));
+            let gate = best.map(|hop| gates.gate(hop)).transpose();
             let gate = gate.unwrap_or_else(|why| {
                 unroutable.insert(*prefix, why);
                 None
             });
             wanted.insert(*prefix, gate);
         }
-        self.unroutable
-            .retain(|prefix, _| !prefixes.contains(prefix));
         self.unroutable.extend(unroutable);
         Some(update(self.rows.as_ref()?, wanted, false))
     }
@@ -242,7 +243,6 @@ impl Control {
         };
         if let Some(learnt) = &mut fe.learnt {
             learnt.changed.clear();
-            learnt.all_changed = false;
         }
         match difference(fe) {
             Err(why) => self.refuse(now, id, &format!("its routes: {why}")),
@@ -266,7 +266,10 @@ impl Control {
     ) {
         let leaves = match answers {
             Ok(leaves) => leaves,
-            Err(refusal) => return self.refuse(now, id, &refusal.to_string()),
+            Err(refusal) => {
+                self.forget_rows(id);
+                return self.refuse(now, id, &refusal.to_string());
+            }
         };
         let done = self.all_done(id, &leaves);
         let Some(fe) = self.fes.get_mut(&id).filter(|fe| fe.is_associated()) else {
@@ -279,11 +282,21 @@ impl Control {
             fe.rounds += 1;
             return match is_known && fe.rounds < ROUNDS_MAX {
                 true => self.describe(now, id), // learns which other routes the FE accepted
-                false => self.refuse(now, id, &refusal.to_string()),
+                false => {
+                    self.forget_rows(id);
+                    self.refuse(now, id, &refusal.to_string());
+                }
             };
         }
         fe.apply_routes(updates);
         self.routes_in_force(now, id, count);
+    }
+
+    /// Forgets the rows of an FE that may have made a part of a change.
+    pub(super) fn forget_rows(&mut self, id: Id) {
+        if let Some(fe) = self.fes.get_mut(&id) {
+            fe.rows = None;
+        }
     }
 
     /// The FE has all routes that it can have; reports any that it cannot have.
@@ -337,10 +350,10 @@ fn difference(fe: &Fe) -> Result<(Updates, Vec<Edit>), String> {
     update(rows, wanted, true)
 }
 
-/// The routes that an FE cannot have, as a sentence.
+/// The routes of operators that an FE cannot have, as a sentence.
 fn missing(fe: &Fe) -> Option<String> {
     let gates = fe.gates();
-    let mut missing = fe.bests().filter_map(|(prefix, hop)| {
+    let mut missing = fe.routes.bests().filter_map(|(prefix, hop)| {
         let why = fe.unroutable.get(&prefix).cloned();
         let why = why.or_else(|| gates.gate(hop).err())?;
         Some((prefix, why))

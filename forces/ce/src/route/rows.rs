@@ -321,6 +321,12 @@ pub(crate) fn is_of_service(ids: &[u32]) -> Option<bool> {
     }
 }
 
+/// The prefixes that these updates change.
+pub(crate) fn prefixes(updates: &Updates) -> impl Iterator<Item = IpNet> {
+    let all = updates.iter().flat_map(|update| &update.prefixes);
+    all.map(|(prefix, _)| *prefix)
+}
+
 /// The prefixes that an FE has refused, with the reasons.
 pub(crate) fn refused(updates: &[Update], leaves: &[Leaf]) -> Vec<(IpNet, String)> {
     let mut reasons = HashMap::new();

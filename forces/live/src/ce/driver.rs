@@ -277,8 +277,14 @@ impl Driver {
                     None => return Err("the input channel of the control element is closed".to_owned()),
                 },
                 () = self.suites.changed() => {
-                    for (fe, routes, is_all) in self.suites.take() {
-                        self.control.learn(clock::now(), fe, routes, is_all);
+                    for news in self.suites.take() {
+                        let now = clock::now();
+                        if news.is_all || !news.routes.is_empty() {
+                            self.control.learn(now, news.fe, news.routes, news.is_all);
+                        }
+                        if news.is_complete {
+                            self.control.complete_routes(now, news.fe);
+                        }
                     }
                 }
                 () = timer => self.control.handle_timeout(clock::now()),

@@ -48,6 +48,7 @@ pub(super) fn element(journal: &LogEvent) {
             tracing::info!(fe, restored, "has the desired configuration again");
         }
         LogEvent::Refused(fe, why) => tracing::error!(fe, why, "refuses the desired configuration"),
+        LogEvent::Unroutable(fe, why) => tracing::warn!(fe, why, "refuses routes"),
         LogEvent::Lacks(fe, why) => tracing::warn!(fe, why, "its kernel lacks routes"),
         LogEvent::Regained(fe, lost) => tracing::info!(fe, lost, "its kernel has all routes again"),
     }

@@ -8,7 +8,7 @@
 //! Changes wait in one map for each router, in which a newer change of a prefix replaces an older one. So a suite whose
 //! routes change faster than the FEs take them costs no more memory than its routes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::io;
 use std::net::IpAddr;
@@ -33,6 +33,8 @@ use super::taps::within;
 
 /// Time until the kernel is followed again after a failure.
 const RETRY: Duration = Duration::from_secs(1);
+/// Time for a suite that has just started, and whose TAPs are new, to find its routes. Until then the FE keeps others.
+const HOLD: Duration = Duration::from_secs(120);
 /// Maximum prefixes that are remembered because the FE gets their route in a different form, or not at all.
 const DIFFERING_MAX: usize = 1024;
 
@@ -57,13 +59,44 @@ struct State {
     waiting: BTreeMap<IpNet, Option<LearntRoute>>,
     /// Whether `waiting` has all routes.
     is_all: bool,
+    /// Whether the suite has found all of its routes, and whether the control element knows that.
+    completeness: Completeness,
     /// Prefixes whose route the FE gets in a different form, or not at all, with the reason.
     differing: BTreeMap<IpNet, &'static str>,
     trouble: Option<String>,
+    /// Whether the kernel has been read since the start of the control element.
+    is_followed: bool,
 }
 
-/// New routes of a suite: the FE, the routes, and whether these are all.
-type News<'a> = (&'a str, Vec<LearntRecord>, bool);
+impl State {
+    fn complete(&mut self) {
+        if self.completeness == Completeness::Incomplete {
+            self.completeness = Completeness::Complete;
+        }
+    }
+}
+
+/// Whether a suite has found all of its routes since the start of the control element.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Completeness {
+    #[default]
+    Incomplete,
+    Complete,
+    Reported,
+}
+
+/// News of a suite.
+#[derive(Debug)]
+pub(super) struct News<'a> {
+    /// Name of the FE.
+    pub(super) fe: &'a str,
+    /// Changed routes, or all of them.
+    pub(super) routes: Vec<LearntRecord>,
+    /// Whether these are all routes of the suite.
+    pub(super) is_all: bool,
+    /// Whether the suite has found all of its routes now.
+    pub(super) is_complete: bool,
+}
 
 impl Suites {
     /// Starts the threads. The ports of each router have the names of their TAPs.
@@ -83,9 +116,12 @@ impl Suites {
             thread::Builder::new().name(name).spawn(move || {
                 loop {
                     let why = suite.follow(&changed);
-                    let router = &suite.plan.name;
-                    tracing::error!(router, why, "cannot follow the routes of a routing suite");
-                    lock(&suite.state).trouble = Some(why);
+                    let trouble = &mut lock(&suite.state).trouble;
+                    if trouble.as_ref() != Some(&why) {
+                        let router = &suite.plan.name;
+                        tracing::error!(router, why, "cannot follow the routes of a routing suite");
+                        *trouble = Some(why);
+                    }
                     thread::sleep(RETRY);
                 }
             })?;
@@ -104,8 +140,18 @@ impl Suites {
             let mut state = lock(&suite.state);
             let is_all = std::mem::take(&mut state.is_all);
             let waiting = std::mem::take(&mut state.waiting);
-            let is_empty = waiting.is_empty() && !is_all;
-            (!is_empty).then(|| (&*suite.plan.fe, waiting.into_iter().collect(), is_all))
+            let is_complete = state.completeness == Completeness::Complete;
+            if is_complete {
+                state.completeness = Completeness::Reported;
+            }
+            drop(state);
+            let is_empty = waiting.is_empty() && !is_all && !is_complete;
+            (!is_empty).then(|| News {
+                fe: &suite.plan.fe,
+                routes: waiting.into_iter().collect(),
+                is_all,
+                is_complete,
+            })
         })
     }
 
@@ -126,14 +172,18 @@ impl Suite {
             let runtime = { runtime }.enable_all().build()?;
             let context = runtime.enter();
             let fpm = self.plan.fpm.map(Fpm::listen).transpose();
-            let fpm = fpm.map_err(io::Error::other)?;
+            let fpm = fpm.map_err(io::Error::other)?.map(Fpm::without_answers);
             drop(context);
             let publish = |state: &mut TableState| {
                 self.publish(state);
                 changed.notify_one();
             };
-            let ended = runtime.block_on(follow::follow(fpm, publish));
-            ended.map_err(io::Error::other)
+            runtime.block_on(async {
+                tokio::select! {
+                    ended = follow::follow(fpm, publish) => ended.map_err(io::Error::other),
+                    () = self.hold(changed) => unreachable!("it waits for ever"),
+                }
+            })
         };
         match within(self.plan.namespace.as_deref(), run) {
             Ok(Err(error)) => error.to_string(),
@@ -141,27 +191,47 @@ impl Suite {
         }
     }
 
+    /// Declares the routes complete after [`HOLD`], and waits for ever.
+    async fn hold(&self, changed: &Notify) {
+        tokio::time::sleep(HOLD).await;
+        lock(&self.state).complete();
+        changed.notify_one();
+        std::future::pending().await
+    }
+
     fn publish(&self, tables: &mut TableState) {
         let changed = tables.take_changed();
+        let is_all = changed.is_none();
+        let mut new = State::default();
+        for prefix in changed.iter().flatten() {
+            let route = tables.active(prefix);
+            self.note(&mut new, tables, *prefix, route.as_ref());
+        }
+        if is_all {
+            for (prefix, route) in tables.tables().routes() {
+                self.note(&mut new, tables, prefix, Some(route));
+            }
+            new.waiting.retain(|_, route| route.is_some());
+        }
+        let names = tables.tables().interfaces.values().map(|i| &i.name);
+        let names: BTreeSet<&String> = names.collect();
+        let has_taps = self.ports.keys().all(|name| names.contains(name));
         let mut state = lock(&self.state);
         state.trouble = None;
-        match changed {
-            Some(changed) => {
-                for prefix in changed {
-                    let route = tables.active(&prefix);
-                    self.note(&mut state, tables, prefix, route.as_ref());
-                }
+        if is_all {
+            // An earlier control element has left the TAPs, so the kernel has what the suite has found.
+            if !state.is_followed && has_taps && self.plan.fpm.is_none() {
+                state.complete();
             }
-            None => {
-                *state = State {
-                    is_all: true,
-                    ..State::default()
-                };
-                for (prefix, route) in tables.tables().routes() {
-                    self.note(&mut state, tables, prefix, Some(route));
-                }
-                state.waiting.retain(|_, route| route.is_some());
-            }
+            (state.is_followed, state.is_all) = (true, true);
+            (state.waiting, state.differing) = (new.waiting, new.differing);
+        } else {
+            state
+                .differing
+                .retain(|prefix, _| !new.waiting.contains_key(prefix));
+            let room = DIFFERING_MAX.saturating_sub(state.differing.len());
+            state.differing.extend(new.differing.into_iter().take(room));
+            state.waiting.append(&mut new.waiting);
         }
     }
 
@@ -170,7 +240,6 @@ impl Suite {
             Some(route) => self.learnt(tables, &prefix, route),
             None => (None, None),
         };
-        state.differing.remove(&prefix);
         if let Some(why) = differing.filter(|_| state.differing.len() < DIFFERING_MAX) {
             state.differing.insert(prefix, why);
         }
@@ -211,7 +280,7 @@ impl Suite {
         let mut own = hops.iter().filter_map(hop);
         let first = own.next().map(|hop| (route.metric, hop));
         let differing = match (&first, hops.len()) {
-            (None, _) => Some("through another interface than a TAP of the FE"),
+            (None, _) => Some("through no TAP of the FE, or with a gateway of another family"),
             (Some(_), 1) => None,
             (Some(_), _) => Some("several next hops"),
         };

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -45,6 +46,8 @@ const ADDRESS_DELAY: Duration = Duration::from_millis(200);
 struct Open {
     tap: Arc<Tap>,
     plan: TapPlan,
+    /// Whether the device has the addresses of its plan.
+    has_addresses: Arc<AtomicBool>,
     reading: AbortHandle,
 }
 
@@ -77,27 +80,21 @@ impl Taps {
         inputs: &mpsc::Sender<Input>,
     ) -> Result<(), Trouble> {
         self.open.retain(|_, open| !open.reading.is_finished());
-        let old = self.open.get(&plan.interface);
-        if old.is_some_and(|open| open.plan == plan) {
-            return Ok(());
-        }
-        let old = old.map(|open| Arc::clone(&open.tap));
-        let is_new = old.is_none();
-        let kept = self.kept.remove(&plan.interface);
-        let runtime = tokio::runtime::Handle::current();
-        let tap = within(plan.namespace.as_deref(), || {
-            let _context = runtime.enter();
-            made(&plan, old, kept)
-        })??;
-        if is_new {
-            tokio::spawn(address_later(plan.clone()));
-        } else {
-            address(&plan)?;
-        }
         if let Some(open) = self.open.get_mut(&plan.interface) {
-            open.plan = plan;
+            if open.plan != plan {
+                within(plan.namespace.as_deref(), || set(&open.tap, &plan))??;
+                open.has_addresses.store(false, Ordering::Relaxed);
+                open.plan = plan;
+            }
+            if !open.has_addresses.load(Ordering::Relaxed) {
+                address(&open.plan)?;
+                open.has_addresses.store(true, Ordering::Relaxed);
+            }
             return Ok(());
         }
+        let tap = Arc::new(self.make(&plan)?);
+        let has_addresses = Arc::new(AtomicBool::new(false));
+        tokio::spawn(address_later(plan.clone(), Arc::clone(&has_addresses)));
         let reading = tokio::spawn(read(Arc::clone(&tap), inputs.clone())).abort_handle();
         let interface = &plan.interface;
         if let Err(error) = kept_files::keep(interface, tap.file()) {
@@ -105,8 +102,39 @@ impl Taps {
         }
         tracing::info!(interface, "acting for a port of a forwarding element");
         let name = interface.clone();
-        self.open.insert(name, Open { tap, plan, reading });
+        let open = Open {
+            tap,
+            plan,
+            has_addresses,
+            reading,
+        };
+        self.open.insert(name, open);
         Ok(())
+    }
+
+    /// The device of an earlier process, if that is usable, or a new device.
+    fn make(&mut self, plan: &TapPlan) -> Result<Tap, Trouble> {
+        let runtime = tokio::runtime::Handle::current();
+        let name = &plan.interface;
+        let made = |kept: Option<File>| {
+            within(plan.namespace.as_deref(), || {
+                let _context = runtime.enter();
+                let tap = Tap::open(name, plan.mac, plan.mtu, kept)?;
+                set(&tap, plan).map(|()| tap)
+            })
+        };
+        if let Some(kept) = self.kept.get(name).and_then(|file| file.try_clone().ok()) {
+            let tap = made(Some(kept))?;
+            self.kept.remove(name);
+            match tap {
+                Ok(tap) => return Ok(tap),
+                Err(why) => {
+                    tracing::warn!(interface = name, %why, "cannot continue with the TAP device of an earlier process");
+                    let _ = kept_files::forget(name); // without a service manager there is nothing to forget
+                }
+            }
+        }
+        made(None)?
     }
 
     /// Passes a frame to the kernel; the device counts frames that the kernel does not accept.
@@ -119,12 +147,8 @@ impl Taps {
     }
 }
 
-/// The device of a plan: the open device `old`, or the device of an earlier process, or a new device.
-fn made(plan: &TapPlan, old: Option<Arc<Tap>>, kept: Option<File>) -> Result<Arc<Tap>, Trouble> {
-    let tap = match old {
-        Some(tap) => tap,
-        None => Arc::new(Tap::open(&plan.interface, plan.mac, plan.mtu, kept)?),
-    };
+/// Sets up a device as its plan requires, without addresses.
+fn set(tap: &Tap, plan: &TapPlan) -> Result<(), Trouble> {
     tap.set_mac(plan.mac)?;
     tap.set_mtu(plan.mtu)?;
     tap.set_carrier(plan.carrier)?;
@@ -133,7 +157,7 @@ fn made(plan: &TapPlan, old: Option<Arc<Tap>>, kept: Option<File>) -> Result<Arc
     {
         tracing::debug!(%error, "the kernel announces the loss of the carrier up to a second later");
     }
-    Ok(tap)
+    Ok(())
 }
 
 /// Gives a device the addresses of its plan.
@@ -150,10 +174,13 @@ fn address(plan: &TapPlan) -> Result<(), Trouble> {
 
 /// Gives a new device its addresses a little later: zebra (FRR 8.4) forgets an address of which it hears before it has
 /// taken note of the interface.
-async fn address_later(plan: TapPlan) {
+async fn address_later(plan: TapPlan, has_addresses: Arc<AtomicBool>) {
     tokio::time::sleep(ADDRESS_DELAY).await;
-    if let Err(error) = address(&plan) {
-        tracing::error!(%error, "the CE cannot act for a port");
+    let done = tokio::task::spawn_blocking(move || address(&plan)).await;
+    match done {
+        Ok(Ok(())) => has_addresses.store(true, Ordering::Relaxed),
+        Ok(Err(error)) => tracing::error!(%error, "the CE cannot act for a port; trying again"),
+        Err(error) => tracing::error!(%error, "the addresses of a port"),
     }
 }
 

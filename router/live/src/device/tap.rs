@@ -4,7 +4,7 @@
 //! every program on the machine, uses `edge-1.wan` as if the remote port were built in. The control element reads the
 //! frames that the kernel sends, and writes the frames that arrived at the remote port.
 //!
-//! The device vanishes with this process ([`made`](super::made)).
+//! The device vanishes with this process, unless a service manager keeps its file ([`made`](super::made)).
 //!
 //! Frames that the kernel sends wait in the device's queue, which is bounded (`txqueuelen`); the kernel drops and
 //! counts the excess there (`ip -s link`). A frame for the kernel is either taken at once, or dropped and counted here.

@@ -17,43 +17,57 @@ const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 
 /// Gives the interface called `interface`, in the calling thread's network namespace, exactly these addresses, each with
-/// the network of its link; link-local addresses of IPv6, which the kernel makes, stay. An error names the address.
+/// the network of its link; link-local addresses of IPv6, which the kernel makes, stay. The error is the first one,
+/// with its address.
 pub fn set(interface: &str, wanted: &BTreeSet<IpNet>) -> Result<(), (Option<IpNet>, io::Error)> {
     let index = links::index_of(interface).map_err(|error| (None, error))?;
-    let open = || NetlinkSocket::open(libc::NETLINK_ROUTE);
-    let mut socket = open().map_err(|error| (None, error))?;
+    let mut socket = NetlinkSocket::open(libc::NETLINK_ROUTE).map_err(|error| (None, error))?;
+    let mut failure = Ok(());
+    let mut change = |socket: &mut NetlinkSocket, kind, flags, net: &IpNet| {
+        let done = socket.ask(&request(kind, flags, net, index));
+        if let (Ok(()), Err(error)) = (&failure, done) {
+            failure = Err((Some(*net), error));
+        }
+    };
+    let before = read(&mut socket, index).map_err(|error| (None, error))?;
+    for net in before.difference(wanted) {
+        change(&mut socket, libc::RTM_DELADDR, 0, net);
+    }
+    // The kernel deletes secondary addresses with their primary address.
+    let rest = read(&mut socket, index).map_err(|error| (None, error))?;
+    for net in wanted.difference(&rest) {
+        let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+        change(&mut socket, libc::RTM_NEWADDR, flags, net);
+    }
+    failure
+}
+
+/// The addresses of an interface, without link-local addresses of IPv6.
+fn read(socket: &mut NetlinkSocket, index: u32) -> io::Result<BTreeSet<IpNet>> {
     let mut present = BTreeSet::new();
     let dump = Request::new(libc::RTM_GETADDR, libc::NLM_F_DUMP, &[0; 8]);
-    let read = socket.dump(&dump, |message| {
+    socket.dump(&dump, |message| {
         if let Ok(Some(KernelMessage::Route(RouteNetlinkMessage::NewAddress(found), _))) =
             message::parse(&message)
         {
             present.extend(address(&found, index));
         }
-    });
-    read.map_err(|error| (None, error))?;
-    let gone = present
-        .difference(wanted)
-        .map(|net| (libc::RTM_DELADDR, 0, net));
-    let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
-    let new = wanted
-        .difference(&present)
-        .map(|net| (libc::RTM_NEWADDR, flags, net));
-    for (kind, flags, net) in gone.chain(new) {
-        let (family, bytes) = match net.addr() {
-            IpAddr::V4(a) => (libc::AF_INET, a.octets().to_vec()),
-            IpAddr::V6(a) => (libc::AF_INET6, a.octets().to_vec()),
-        };
-        // struct ifaddrmsg: family, prefix length, flags, scope (universe), index
-        let mut header = vec![family as u8, net.prefix_len(), 0, 0];
-        header.extend(index.to_ne_bytes());
-        let request = Request::new(kind, flags, &header)
-            .with(IFA_LOCAL, &bytes)
-            .with(IFA_ADDRESS, &bytes)
-            .acknowledged();
-        socket.ask(&request).map_err(|error| (Some(*net), error))?;
-    }
-    Ok(())
+    })?;
+    Ok(present)
+}
+
+fn request(kind: u16, flags: libc::c_int, net: &IpNet, index: u32) -> Request {
+    let (family, bytes) = match net.addr() {
+        IpAddr::V4(a) => (libc::AF_INET, a.octets().to_vec()),
+        IpAddr::V6(a) => (libc::AF_INET6, a.octets().to_vec()),
+    };
+    // struct ifaddrmsg: family, prefix length, flags, scope (universe), index
+    let mut header = vec![family as u8, net.prefix_len(), 0, 0];
+    header.extend(index.to_ne_bytes());
+    Request::new(kind, flags, &header)
+        .with(IFA_LOCAL, &bytes)
+        .with(IFA_ADDRESS, &bytes)
+        .acknowledged()
 }
 
 /// The address of a message about this interface, unless it is link-local.

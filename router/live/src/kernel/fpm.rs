@@ -75,6 +75,8 @@ pub struct Fpm {
     answers: mpsc::Sender<Vec<u8>>,
     /// Answers about routes that are not published yet.
     unpublished: Vec<u8>,
+    /// Whether zebra gets no answers.
+    is_silent: bool,
     /// Unknown objects that were reported since the peer connected.
     reported: BTreeSet<u32>,
     /// Whether a refusal, or an unreadable message, was reported since the peer connected.
@@ -101,6 +103,12 @@ impl Fpm {
         started.map_err(|source| ListenError { address, source })
     }
 
+    /// Sends zebra no answers: a publication is not yet a route in use.
+    pub fn without_answers(mut self) -> Self {
+        self.is_silent = true;
+        self
+    }
+
     /// Starts to accept a peer, on the runtime of the caller.
     pub fn start(listener: std::net::TcpListener, patience: Patience) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
@@ -123,6 +131,7 @@ impl Fpm {
             events: inbox,
             answers,
             unpublished: Vec::new(),
+            is_silent: false,
             reported: BTreeSet::new(),
             refused: false,
             unreadable: false,
@@ -177,7 +186,7 @@ impl Fpm {
         {
             warn!("FPM: routes are not followed: {full}");
         }
-        if is_route && !unknown {
+        if is_route && !unknown && !self.is_silent {
             let answer = fpm_message::answer(message, applied.is_ok());
             self.unpublished.extend(answer.into_iter().flatten());
         }

@@ -145,7 +145,7 @@ impl NextHopKind {
     /// How many next hops or members the object has.
     pub(super) fn len(&self) -> usize {
         match self {
-            Self::Group(members) => members.len(),
+            Self::Group(members) => members.len().max(1),
             _ => 1,
         }
     }
