@@ -11,7 +11,6 @@
 //! The CE has the addresses .8 on both links, the FE's kernel .1. Where network namespaces are not permitted, the tests
 //! print that and skip.
 
-use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -110,8 +109,8 @@ impl Elements {
             keys.arg("keys").arg(elements.hosts.folder.join(name));
             assert!(keys.stdout(Stdio::null()).status().unwrap().success());
         }
-        elements.start("ce", ce, common::weir(), variables);
-        elements.start("fe", &format!("{FE}{UNPACED}"), common::weir(), &[]);
+        elements.start("ce", ce, variables);
+        elements.start("fe", &format!("{FE}{UNPACED}"), &[]);
         eventually("the FE is in sync", || {
             elements.ask("fes")[0]["state"] == "in sync"
         });
@@ -124,16 +123,10 @@ impl Elements {
         Some(elements)
     }
 
-    /// Starts `weir ce` or `weir fe`, by this program.
-    pub(crate) fn start(
-        &mut self,
-        what: &str,
-        config: &str,
-        program: impl AsRef<OsStr>,
-        variables: &[(&str, &str)],
-    ) {
+    /// Starts `weir ce` or `weir fe`.
+    fn start(&mut self, what: &str, config: &str, variables: &[(&str, &str)]) {
         let hosts = &self.hosts;
-        let mut command = Command::new(program);
+        let mut command = Command::new(common::weir());
         let log = std::fs::File::create(hosts.folder.join(format!("{what}.log"))).unwrap();
         command
             .arg(what)

@@ -3,9 +3,10 @@
 
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -13,7 +14,7 @@ use serde_json::Value;
 use weir_benches::testbed::run;
 use weir_northbound::client;
 
-use crate::common::{self, eventually};
+use crate::common::{self, eventually, eventually_or};
 use crate::exceptions::{CE, Elements};
 
 /// A namespace with a name, which vanishes with this value.
@@ -33,7 +34,7 @@ impl Named {
     }
 
     fn ip_of_host(&self, arguments: &[&str]) -> io::Result<()> {
-        let output = std::process::Command::new("ip").args(arguments).output()?;
+        let output = Command::new("ip").args(arguments).output()?;
         match output.status.success() {
             true => Ok(()),
             false => Err(io::Error::other(
@@ -47,7 +48,7 @@ impl Named {
         let arguments = ["-n", &self.0]
             .into_iter()
             .chain(command.split_whitespace());
-        let output = std::process::Command::new("ip").args(arguments).output();
+        let output = Command::new("ip").args(arguments).output();
         let output = output.unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{command}: {said}");
@@ -151,7 +152,7 @@ fn an_fe_has_the_routes_of_its_suite() {
     );
 
     // An operator's route of a lower metric goes before that of the suite.
-    let mut add = std::process::Command::new(common::weir());
+    let mut add = Command::new(common::weir());
     add.args([
         "route",
         "add",
@@ -200,7 +201,7 @@ fn taps_and_routes_outlive_the_control_element() {
     let Some(mut elements) = Elements::with(&suite.config(), &[notify], &place) else {
         return;
     };
-    let kept: Vec<(String, OwnedFd)> = (0..2).map(|_| receive(&keeper)).collect();
+    let kept = [receive(&keeper), receive(&keeper)];
     let lines = |verb: &str, from: usize, to: usize| -> String {
         let line = |n: usize| {
             format!(
@@ -242,19 +243,22 @@ fn taps_and_routes_outlive_the_control_element() {
     assert!(answer.contains("bytes from 10.77.2.2"), "{answer}");
 
     // As a service manager starts it: the files from the third on, with their names.
-    let start = folder.0.join("start");
     let weir = common::weir();
     let names = format!("{}:{}", kept[0].0, kept[1].0);
-    let [first, second] = [0, 1].map(|n: usize| kept[n].1.as_raw_fd());
     let script = format!(
-        "#!/bin/sh\nexec 3<&{first} 4<&{second}\nLISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES={names} exec {} \"$@\"\n",
+        "exec 3<&0 4<&1 </dev/null >/dev/null\nLISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES={names} exec {} ce \"$0\"\n",
         weir.display()
     );
-    std::fs::write(&start, script).unwrap();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-    std::fs::set_permissions(&start, mode).unwrap();
-    elements.start("ce", &suite.config(), &start, &[notify]);
-    eventually("the FE is in sync again", || {
+    let [first, second] = kept.map(|(_, file)| Stdio::from(file));
+    let mut command = Command::new("sh");
+    let log = std::fs::File::create(folder.0.join("log")).unwrap();
+    let config = elements.hosts.configure("ce", &suite.config());
+    command.args(["-c", &script]).arg(config).envs([notify]);
+    command.stdin(first).stdout(second).stderr(log);
+    let started = elements.hosts.spawner.spawn(&elements.control, command);
+    elements.processes.push(started.unwrap());
+    let log = || std::fs::read_to_string(folder.0.join("log")).unwrap();
+    eventually_or("the FE is in sync again", log, || {
         elements.ask("fes")[0]["state"] == "in sync"
     });
     eventually("the FE has what has changed meanwhile", || {
@@ -269,7 +273,7 @@ fn taps_and_routes_outlive_the_control_element() {
     assert_eq!(["edge1.lan", "edge1.wan"].map(changes), before);
 }
 
-/// The next file that a program gives to its service manager, with its name. Children inherit it.
+/// The next file that a program gives to its service manager, with its name.
 fn receive(keeper: &UnixDatagram) -> (String, OwnedFd) {
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut room);

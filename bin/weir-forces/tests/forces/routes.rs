@@ -347,7 +347,15 @@ fn a_route_that_is_wrong_has_its_line_or_its_reason() {
     let row: Vec<_> = listed.lines().last().unwrap().split_whitespace().collect();
     assert_eq!(
         row,
-        ["edge1", "10.0.0.0/8", "10.77.2.2", "wan", "5", "installed"]
+        [
+            "edge1",
+            "10.0.0.0/8",
+            "10.77.2.2",
+            "wan",
+            "5",
+            "operator",
+            "installed"
+        ]
     );
     let unknown = stage.weir(&["route", "list", "--fe", "edge9"], CE);
     let said = String::from_utf8(unknown.stderr).unwrap();

@@ -346,8 +346,13 @@ const COLUMNS: &[Column<Router>] = &[
             .map_or(String::new(), |(prefix, why)| format!("{prefix}: {why}"))
             .into()
     }),
-    Component::new(7, "trouble", Type::Text, "")
-        .about("Why the routes cannot be followed; empty if they are.")
-        .shown(&[Cell::new("TROUBLE")])
-        .read(|(_, state)| state.trouble.as_deref().unwrap_or_default().into()),
+    Component::new(
+        7,
+        "trouble",
+        Type::Text,
+        "cannot enter the network namespace `north`",
+    )
+    .about("Why the routes cannot be followed; empty if they are.")
+    .shown(&[Cell::new("TROUBLE")])
+    .read(|(_, state)| state.trouble.as_deref().unwrap_or_default().into()),
 ];
