@@ -406,7 +406,7 @@ impl Builder {
         }
         for fe in &mut self.fes {
             router::desire(&self.routers, &fe.name, &mut fe.desired);
-            remote::wish(&self.remotes, &fe.name, &mut fe.desired);
+            remote::desire(&self.remotes, &fe.name, &mut fe.desired);
         }
         let page = self.page();
         self.check_proofs();

@@ -32,6 +32,7 @@ mod leaf;
 pub mod network;
 pub mod route;
 pub mod router;
+mod sections;
 pub mod service;
 mod settings;
 

@@ -24,12 +24,13 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use weir_base::setting::{Kind, Parameter, Scalar, Settings, did_you_mean, nearest};
+use weir_base::setting::{Kind, Parameter, Scalar, Settings};
 use weir_lfb::redirect::addresses;
 use weir_lfb::router::fpm_address;
-use weir_model::fault::ResultCode;
 use weir_model::{Change, Class, ComponentPath, Fault, Section};
 use weir_path::plane::Mode;
+
+use crate::sections::{add_missing, check_fe, wrong};
 
 /// Longest name of a network namespace, in bytes.
 const NAMESPACE_LEN_MAX: usize = 64;
@@ -131,10 +132,7 @@ impl RouterPlan {
         let settings = Settings::check(ROUTER_CLASS.parameters, given).map_err(of_setting)?;
         let one = |key: &str, why: String| vec![wrong(path.join(key), why)];
         let (fe, namespace) = (settings.text("fe"), settings.text("namespace"));
-        if !fes.contains(&fe) {
-            let near = did_you_mean(nearest(fe, fes.iter().copied()));
-            return Err(one("fe", format!("there is no FE `{fe}`{near}")));
-        }
+        check_fe(&path, fe, fes)?;
         if !namespace.starts_with('/') && (namespace.contains('/') || namespace.starts_with('.')) {
             let why = format!(
                 "`{namespace}` cannot name a network namespace: write a name of `ip netns list`, or an absolute path"
@@ -194,19 +192,6 @@ pub(crate) fn desire(all: &[RouterPlan], fe: &str, desired: &mut Vec<Change>) {
     add_missing(desired, settings);
 }
 
-/// Adds settings of the redirection that the configuration of an FE does not have.
-pub(crate) fn add_missing<const N: usize>(
-    desired: &mut Vec<Change>,
-    settings: [(&'static str, Scalar); N],
-) {
-    for (name, value) in settings {
-        let path = ComponentPath::new(["redirect", name]);
-        if desired.iter().all(|change| change.path != path) {
-            desired.push(Change::new(path, value));
-        }
-    }
-}
-
 fn protocols(text: &str) -> Result<BTreeSet<u8>, String> {
     let mut all = BTreeSet::from([KERNEL]);
     for word in text.split_whitespace() {
@@ -220,10 +205,6 @@ fn protocols(text: &str) -> Result<BTreeSet<u8>, String> {
         all.extend(*numbers);
     }
     Ok(all)
-}
-
-fn wrong(path: ComponentPath, why: String) -> Fault {
-    Fault::new(path, why).code(ResultCode::ValueOutOfRange)
 }
 
 #[cfg(test)]

@@ -251,15 +251,6 @@ fn zebra_delivers_its_routes_and_replays_them() {
         followed.awaits_action("10.9.0.1", by(&[(1, ra)]));
         followed.awaits_action("10.8.0.1", None);
         followed.awaits_action("2001:db8::1", None);
-        eprintln!(
-            "{} {}",
-            run("ip route; ip -6 route"),
-            followed
-                .tables()
-                .routes()
-                .map(|r| format!("{r:?}\n"))
-                .collect::<String>()
-        );
         assert_eq!(followed.fpm_counts().routes, 1);
     });
 }

@@ -55,7 +55,7 @@ impl Control {
     pub fn complete_routes(&mut self, now: Instant, fe: &str) {
         let id = self.names.get(fe).copied();
         if let Some(fe) = id.and_then(|id| self.fes.get_mut(&id))
-            && let Some(learnt) = &mut fe.learnt
+            && let Some(learnt) = fe.learnt.as_mut().filter(|learnt| !learnt.is_complete)
         {
             learnt.is_complete = true;
             let rows = fe.rows.iter().flatten().flat_map(Rows::prefixes);

@@ -27,10 +27,10 @@ use weir_base::Span;
 use weir_base::setting::{Kind, Parameter, Scalar, Settings, did_you_mean, nearest};
 use weir_controller::spec::{KINDS, SpecError, manual};
 use weir_controller::{Manual, Role, Spec};
-use weir_model::fault::ResultCode;
 use weir_model::{Class, ComponentPath, Fault, Section};
 
 use super::redirect;
+use crate::sections::wrong;
 
 /// Longest list of queues of a role, in bytes.
 const QUEUES_MAX: usize = 1 << 20;
@@ -374,10 +374,6 @@ fn of_role(
         .map(str::trim)
         .filter(|item| !item.is_empty());
     items.map(queue).collect()
-}
-
-fn wrong(path: ComponentPath, why: impl std::fmt::Display) -> Fault {
-    Fault::new(path, why).code(ResultCode::ValueOutOfRange)
 }
 
 #[cfg(test)]

@@ -15,11 +15,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
-use weir_base::setting::{Kind, Parameter, Scalar, Settings, did_you_mean, nearest};
-use weir_model::fault::ResultCode;
+use weir_base::setting::{Kind, Parameter, Scalar, Settings};
 use weir_model::{Change, Class, ComponentPath, Fault, Section};
 
-use crate::router::add_missing;
+use crate::sections::{add_missing, check_fe, wrong};
 
 /// Longest name of an interface, in bytes (IFNAMSIZ of Linux, less the terminating zero).
 const INTERFACE_LEN_MAX: usize = 15;
@@ -103,10 +102,7 @@ impl RemotePlan {
         let settings = Settings::check(REMOTE_CLASS.parameters, given).map_err(of_setting)?;
         let one = |key: &str, why: String| vec![wrong(path.join(key), why)];
         let (fe, port) = (settings.text("fe"), settings.text("port"));
-        if !fes.contains(&fe) {
-            let near = did_you_mean(nearest(fe, fes.iter().copied()));
-            return Err(one("fe", format!("there is no FE `{fe}`{near}")));
-        }
+        check_fe(&path, fe, fes)?;
         if port.is_empty() {
             return Err(one(
                 "port",
@@ -171,7 +167,7 @@ impl RemotePlan {
 
 /// Adds settings to the desired configuration of an FE that redirect packets for its remote ports to the CE, unless the
 /// configuration already has these settings.
-pub(crate) fn wish(all: &[RemotePlan], fe: &str, desired: &mut Vec<Change>) {
+pub(crate) fn desire(all: &[RemotePlan], fe: &str, desired: &mut Vec<Change>) {
     let own = all.iter().filter(|remote| remote.fe == fe);
     let addresses: BTreeSet<_> = own
         .flat_map(|remote| &remote.addresses)
@@ -213,10 +209,6 @@ fn addresses(text: &str) -> Result<Vec<IpNet>, String> {
     } else {
         Ok(all)
     }
-}
-
-fn wrong(path: ComponentPath, why: String) -> Fault {
-    Fault::new(path, why).code(ResultCode::ValueOutOfRange)
 }
 
 #[cfg(test)]
@@ -304,7 +296,7 @@ mod tests {
             desired.iter().map(line).collect()
         };
         let mut desired = Vec::new();
-        wish(&all, "edge1", &mut desired);
+        desire(&all, "edge1", &mut desired);
         assert_eq!(
             shown(&desired),
             [
@@ -317,7 +309,7 @@ mod tests {
             Scalar::Flag(false),
         );
         let mut desired = vec![own];
-        wish(&all, "edge1", &mut desired);
+        desire(&all, "edge1", &mut desired);
         assert_eq!(
             shown(&desired),
             [
@@ -326,7 +318,7 @@ mod tests {
             ]
         );
         let mut desired = Vec::new();
-        wish(&all, "edge2", &mut desired);
+        desire(&all, "edge2", &mut desired);
         assert!(desired.is_empty());
     }
 }

@@ -8,7 +8,7 @@
 //! Changes wait in one map for each router, in which a newer change of a prefix replaces an older one. So a suite whose
 //! routes change faster than the FEs take them costs no more memory than its routes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
 use std::net::IpAddr;
@@ -17,6 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use tokio::runtime::Builder;
 use tokio::sync::Notify;
 use weir_ce::route::{Hop, LearntRecord, LearntRoute};
 use weir_ce::router::RouterPlan;
@@ -27,7 +28,7 @@ use weir_live::mutex::lock;
 use weir_model::class::{Cell, Layout, Type, Unit};
 use weir_model::column::{self, Column, Row, components};
 use weir_model::{Class, Component, Value};
-use weir_path::ip::tables::{Action, Route};
+use weir_path::ip::tables::{Action, NextHop, Route};
 
 use super::taps::within;
 
@@ -59,30 +60,13 @@ struct State {
     waiting: BTreeMap<IpNet, Option<LearntRoute>>,
     /// Whether `waiting` has all routes.
     is_all: bool,
-    /// Whether the suite has found all of its routes, and whether the control element knows that.
-    completeness: Completeness,
+    /// Whether the suite has found all of its routes, which the control element has not heard.
+    is_complete: bool,
     /// Prefixes whose route the FE gets in a different form, or not at all, with the reason.
     differing: BTreeMap<IpNet, &'static str>,
     trouble: Option<String>,
     /// Whether the kernel has been read since the start of the control element.
     is_followed: bool,
-}
-
-impl State {
-    fn complete(&mut self) {
-        if self.completeness == Completeness::Incomplete {
-            self.completeness = Completeness::Complete;
-        }
-    }
-}
-
-/// Whether a suite has found all of its routes since the start of the control element.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Completeness {
-    #[default]
-    Incomplete,
-    Complete,
-    Reported,
 }
 
 /// News of a suite.
@@ -140,10 +124,7 @@ impl Suites {
             let mut state = lock(&suite.state);
             let is_all = std::mem::take(&mut state.is_all);
             let waiting = std::mem::take(&mut state.waiting);
-            let is_complete = state.completeness == Completeness::Complete;
-            if is_complete {
-                state.completeness = Completeness::Reported;
-            }
+            let is_complete = std::mem::take(&mut state.is_complete);
             drop(state);
             let is_empty = waiting.is_empty() && !is_all && !is_complete;
             (!is_empty).then(|| News {
@@ -168,8 +149,7 @@ impl Suite {
     /// Follows the kernel of the namespace; returns when that is no longer possible.
     fn follow(&self, changed: &Notify) -> String {
         let run = || -> io::Result<Infallible> {
-            let runtime = tokio::runtime::Builder::new_current_thread();
-            let runtime = { runtime }.enable_all().build()?;
+            let runtime = Builder::new_current_thread().enable_all().build()?;
             let context = runtime.enter();
             let fpm = self.plan.fpm.map(Fpm::listen).transpose();
             let fpm = fpm.map_err(io::Error::other)?.map(Fpm::without_answers);
@@ -194,7 +174,7 @@ impl Suite {
     /// Declares the routes complete after [`HOLD`], and waits for ever.
     async fn hold(&self, changed: &Notify) {
         tokio::time::sleep(HOLD).await;
-        lock(&self.state).complete();
+        lock(&self.state).is_complete = true;
         changed.notify_one();
         std::future::pending().await
     }
@@ -213,15 +193,12 @@ impl Suite {
             }
             new.waiting.retain(|_, route| route.is_some());
         }
-        let names = tables.tables().interfaces.values().map(|i| &i.name);
-        let names: BTreeSet<&String> = names.collect();
-        let has_taps = self.ports.keys().all(|name| names.contains(name));
         let mut state = lock(&self.state);
         state.trouble = None;
         if is_all {
             // An earlier control element has left the TAPs, so the kernel has what the suite has found.
-            if !state.is_followed && has_taps && self.plan.fpm.is_none() {
-                state.complete();
+            if !state.is_followed && self.plan.fpm.is_none() && self.has_taps(tables) {
+                state.is_complete = true;
             }
             (state.is_followed, state.is_all) = (true, true);
             (state.waiting, state.differing) = (new.waiting, new.differing);
@@ -233,6 +210,13 @@ impl Suite {
             state.differing.extend(new.differing.into_iter().take(room));
             state.waiting.append(&mut new.waiting);
         }
+    }
+
+    /// Whether the TAPs of all ports exist.
+    fn has_taps(&self, tables: &TableState) -> bool {
+        let interfaces = &tables.tables().interfaces;
+        let exists = |name: &String| interfaces.values().any(|found| found.name == *name);
+        self.ports.keys().all(exists)
     }
 
     fn note(&self, state: &mut State, tables: &TableState, prefix: IpNet, route: Option<&Route>) {
@@ -269,7 +253,7 @@ impl Suite {
             Action::BySource(_) => return (None, Some("depends on the source")),
         };
         let interfaces = &tables.tables().interfaces;
-        let hop = |hop: &weir_path::ip::tables::NextHop| {
+        let hop = |hop: &NextHop| {
             let interface = interfaces.get(&hop.interface)?;
             let port = Arc::clone(self.ports.get(&interface.name)?);
             let is_same = |a: &IpAddr| a.is_ipv4() == prefix.addr().is_ipv4();
