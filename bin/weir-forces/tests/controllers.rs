@@ -309,7 +309,7 @@ fn exceptions_are_shared_out_among_the_fes() {
     let _ce = domain.ce("edge1, edge2");
     let (_edge1, mut edge2) = (domain.fe(0), domain.fe(1));
     let both = ["edge1", "edge2"];
-    // B_c = (10 - 2) / 2 Mbit/s; nobody redirects, so one FE may have 1.01 times the whole excess rate.
+    // B_c = (10 - 2) / 2 Mbit/s; no FE redirects, so one FE may have 1.01 times the whole excess rate.
     domain.until_rates(&both, || [4.0, 8.08]);
     let _quiet = Flood::new(domain.sender(1), 2e6);
     eventually("edge2 shows its rate", || {

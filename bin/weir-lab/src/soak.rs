@@ -14,7 +14,7 @@ const DURATION_S: std::ops::RangeInclusive<u64> = 5..=86_400;
 /// Arguments of `weir soak`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SoakArguments {
-    /// Who forwards
+    /// Forwarder: weir, or the kernel with weir as its queue
     #[arg(long, value_enum, default_value_t = Mode::Routed)]
     mode: Mode,
     /// Length of the test

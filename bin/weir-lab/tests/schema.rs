@@ -142,7 +142,7 @@ fn every_scenario_is_read_and_fits_the_schema() {
     }
 }
 
-/// Kinds that are not in `cargo xtask compare`: an emulated link, a queue that only obeys its controller, and one
+/// Kinds that are not in `weir compare`: an emulated link, a queue that only obeys its controller, and one
 /// that is plain until its controller changes it.
 const NOT_COMPARED: [&str; 3] = ["impair", "refill", "token_bucket"];
 

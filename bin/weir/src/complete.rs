@@ -15,7 +15,7 @@ use weir_northbound::client;
 use crate::output::print_own;
 use crate::{Element, Failure, RouterSocket, describe};
 
-/// A shell that asks for completions sets this variable.
+/// A shell that requests completions sets this variable.
 pub const VARIABLE: &str = "WEIR_COMPLETE";
 
 /// If a shell requests completions, prints them and exits; otherwise does nothing.

@@ -274,7 +274,7 @@ pub fn apply(path: &Path, router: &RouterSocket, confirm: Option<Span>) -> Resul
         return Err(Failure::Usage(why.to_owned()));
     }
     let before = client::configuration(socket, "").map_err(|e| Failure::Run(e.to_string()))?;
-    // From here on a signal, as at the end of an SSH connection, is an answer too.
+    // From here on, a signal counts as an answer too: for instance when the SSH connection closes.
     let interrupted =
         interrupt_flag().map_err(|e| Failure::Run(format!("cannot watch for Ctrl-C: {e}")))?;
     report(client::put(socket, "/v1/config", text))?;

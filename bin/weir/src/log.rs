@@ -4,8 +4,8 @@
 //!  any thread --> [LINES_MAX lines] --> weir-log --> standard error
 //! ```
 //!
-//! In a router a separate thread writes them ([`aside`]): if the reader of standard error blocks (a blocked
-//! service manager, a full pipe), no other thread may wait. Lines that do not fit in the queue are lost and counted.
+//! In a router a separate thread writes them ([`aside`]): a reader of standard error that blocks (a blocked service
+//! manager, a full pipe) must not block any other thread. Lines that do not fit in the queue are lost and counted.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};

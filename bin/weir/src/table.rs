@@ -64,7 +64,7 @@ impl Column {
 
 impl Table {
     /// The lines of the table, the head first, none wider than `width`: columns that do not fit are left out from the
-    /// right. A last column of text is cut instead, if a part of it fits.
+    /// right. A last column of text is cut instead, if some of it fits.
     pub fn within(&self, width: usize) -> Vec<String> {
         let widths = self.widths();
         let (mut columns, mut end) = (0, 0);

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! From bucket 4 on, a bucket is at most a quarter wider than its lower bound. The last bucket also holds all longer
-//! times. The histogram only counts; the times of an interval are the difference of two histograms ([`Delays::since`]).
+//! times. The histogram only counts; the times of an interval are the difference between two histograms
+//! ([`Delays::since`]).
 
 use crate::Span;
 

@@ -257,7 +257,7 @@ impl Settings {
         }
     }
 
-    /// The setting `name` whatever its kind, for [`Kind::PacketsRateOrShare`], [`Kind::RatioOrWord`],
+    /// The setting `name`, of whatever kind; for [`Kind::PacketsRateOrShare`], [`Kind::RatioOrWord`],
     /// [`Kind::RateOrWord`] and [`Kind::BytesOrWords`].
     pub fn setting(&self, name: &str) -> &Setting {
         self.get(name)

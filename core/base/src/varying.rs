@@ -35,9 +35,9 @@ pub struct Varying<T> {
     period: Option<Span>,
 }
 
-/// A value that can have a course.
+/// A value that can change over time.
 pub trait Level: Copy + Ord + FromStr<Err = UnitError> {
-    /// Reads a value, or a word of this type.
+    /// Reads a value, or a keyword of this type.
     fn read(text: &str) -> Result<Self, UnitError>;
     /// The value at `part` of `of` parts of the way to `other`.
     fn towards(self, other: Self, part: u64, of: u64) -> Self;
@@ -161,7 +161,7 @@ impl<T: Level> Varying<T> {
         self.steps.iter().map(|(_, value)| *value)
     }
 
-    /// The greatest value of the course.
+    /// The maximum of the course.
     pub fn greatest(&self) -> T {
         let first = self.steps[0].1;
         self.values().fold(first, T::max)

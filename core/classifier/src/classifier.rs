@@ -81,7 +81,7 @@ pub struct Ended {
     pub number: u64,
     /// The key of its first packet.
     pub key: FlowKey,
-    /// Packets in the direction of the first one, and in the other.
+    /// Packets in the direction of the flow's first packet, and in the opposite direction.
     pub packets: [u64; 2],
     /// Bytes of payload in both directions.
     pub bytes: u64,
@@ -174,7 +174,7 @@ impl Classifier {
         self.table.get(&ends).map(|entry| entry.verdict())
     }
 
-    /// The server that the client of a flow asks for, as far as known: names of TLS and QUIC, hosts of HTTP, questions
+    /// The server that the client of a flow requests, as far as known: names of TLS and QUIC, hosts of HTTP, questions
     /// of DNS.
     pub fn server(&mut self, key: &FlowKey) -> Option<&str> {
         let (ends, _) = Ends::of(key);

@@ -42,7 +42,7 @@ pub struct Finding {
     pub kind: Kind,
     /// The strength of the evidence.
     pub evidence: Evidence,
-    /// The name that the client asks for: server name of TLS and QUIC, host of HTTP, question of DNS.
+    /// The name that the client requests: server name of TLS and QUIC, host of HTTP, question of DNS.
     pub name: Option<Box<str>>,
     /// Details for a person: versions, application protocols, payload type.
     pub detail: Box<str>,

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The macro `params!` declares the struct. After `=` is the [`Parameter`] that sets the field. After `=>` are the
-//! parameters of a group of fields, which `params!` declares, too. The manual page lists them in this order. The macro
+//! parameters of a group of fields, which `params!` also declares. The manual page lists them in this order. The macro
 //! `words!` declares the words of a parameter.
 
 use weir_base::setting::{Parameter, Setting, SettingError, Settings};

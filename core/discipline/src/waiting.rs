@@ -56,7 +56,7 @@ impl Service {
     }
 }
 
-/// The cost of a byte of a queue, as a multiple of the least price: [`Self::factor`].
+/// The cost of a byte of a queue, as a multiple of the lowest price: [`Self::factor`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
     /// Flows of the source that take turns; 1 if the discipline does not count them.
@@ -76,7 +76,7 @@ impl Price {
         flows: 1,
     };
 
-    /// Time to send a byte, as a multiple of the time at the least price.
+    /// Time to send a byte, as a multiple of the time at the lowest price.
     pub fn factor(&self) -> f32 {
         self.source_flows as f32 * self.destination_load / self.flows.max(1) as f32
     }

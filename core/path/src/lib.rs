@@ -32,16 +32,18 @@
 //! - **Gathering.** While frames arrive one at a time, the worker forwards each frame at once. Under load it gathers
 //!   frames for 50 microseconds, because a wake-up costs more than forwarding a frame (`Moderation` in
 //!   `router/live/src/worker.rs`).
-//! - **One copy.** Received frames are copied once, into the pool. A frame stays in its slot until it is sent; headers
-//!   are rewritten there.
+//! - **One copy.** Received frames are copied once, into the pool; a superframe that passes whole is not copied: the
+//!   device and the pool exchange buffers. A frame stays in its slot until it is sent; headers are rewritten there.
 //! - **Neighbours are the kernel's.** weir makes only changes to a neighbour that the kernel could make by itself, and
 //!   never touches an entry of an operator or another program, so there is nothing to restore when the process is
 //!   killed (`router/live/src/kernel/neighbours.rs`).
-//! - **Offloads end at the ingress** (`link/offload`, `link/segment`). weir completes a checksum where the sender
-//!   requests it, at any depth of tunnels. It cuts a superframe (TSO, GSO, GRO) into the packets that a wire carries,
-//!   with correct headers at every depth. So disciplines, pacing, counters and captures process only packets as they
-//!   are on a wire. The slots of the receive ring still have the size of the MTU, because superframes arrive through
-//!   the socket's receive queue, which is bounded in bytes (`router/live/src/device/vnet.rs`).
+//! - **Offloads end at the ingress** (`link/offload`, `link/segment`), with one exception. weir completes a checksum
+//!   where the sender requests it, at any depth of tunnels. It cuts a superframe (TSO, GSO, GRO) into the packets that a
+//!   wire carries, with correct headers at every depth. The exception is a TCP superframe to which nothing but forwarding
+//!   happens, and which the egress link sends within a millisecond (`plane/superframes`): it passes whole, the kernel
+//!   cuts it in the same way, and it is charged for what it becomes on the wire. So no other stage has a rule for
+//!   superframes. The slots of the receive ring have the size of the MTU, because superframes arrive through the socket's
+//!   receive queue, which is bounded in bytes (`router/live/src/device/vnet.rs`).
 //! - **Devices share an iteration by work.** A superframe counts as the packets that it becomes; fragments, copies and
 //!   ICMP errors count too. A device that exceeds its share of an iteration has a smaller share of the next iterations.
 //!   After each superframe the ports make a step, so that its packets are queued, sent or dropped before another frame

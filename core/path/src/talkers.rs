@@ -78,8 +78,8 @@ impl Talkers {
             bytes = std::mem::take(&mut self.passed) as u64;
         }
         while self.passed > self.chosen {
-            // Each step that ends within the packet has its chosen byte in it; the step that has just begun may have
-            // it, too.
+            // A step that ends within the packet has its chosen byte in this packet; the next step, which begins there,
+            // may have it in this packet as well.
             let steps = (self.passed as u64 / self.step).max(1) * self.step;
             bytes += steps;
             self.begin(self.passed - steps as i64);

@@ -1,4 +1,4 @@
-//! The hosts behind network address translation: whose packets pass a port at which all of them have one address.
+//! Finds the hosts behind network address translation, whose packets all have one address at a port.
 //!
 //! ```text
 //!  packet --> tuple as received from outside --> [ known answers ] --miss--> connection tracking, within a budget
@@ -6,17 +6,17 @@
 //!               flow key <-- address and port inside <--+
 //! ```
 //!
-//! The first packet of a flow causes a question. The kernel confirms a connection before its first packet leaves, so a
+//! The first packet of a flow causes a query. The kernel confirms a connection before its first packet leaves, so a
 //! flow from inside has one key for all packets. A flow from outside, through a forwarded port, begins with the outer
 //! address, because its first packet arrives before the connection exists. Such a flow changes its key when none of its
 //! packets waits, so no packet overtakes another.
 //!
 //! # Bounds
 //!
-//! Memory is fixed: [`SETS`] times [`WAYS`] answers of 40 bytes. With a hundred thousand connections, .4 % of the sets
-//! have more tuples than places. The questions of a port are limited ([`ASKS`]), so a flood of new tuples from outside
-//! costs a bounded share of the processor, and leaves the budget of flows from inside alone. Without an answer, a packet
-//! has the key of its own addresses, like the packets of the machine itself.
+//! Memory is fixed: [`SETS`] times [`WAYS`] answers of 40 bytes. With a hundred thousand connections, 0.4 % of the sets
+//! have more tuples than places. The queries of a port are limited ([`ASKS`]), so a flood of new tuples from outside
+//! costs a bounded share of the processor, and leaves the budget of flows from inside alone. Without an answer, a
+//! packet has the key of its own addresses, like the packets of the machine itself.
 
 use std::collections::HashMap;
 
@@ -38,12 +38,12 @@ const WAYS: usize = 8;
 const DATAGRAMS: usize = 256;
 /// Flows without an answer whose waiting packets are counted.
 const PENDING_MAX: usize = 4096;
-/// Questions of a port.
+/// Queries of a port.
 const ASKS: Limit = Limit {
     rate: 10_000,
     burst: 100,
 };
-/// Questions of a port about tuples with an outdated answer. The rest of the tokens is for tuples without an answer.
+/// Queries of a port about tuples with an outdated answer. The rest of the tokens is for tuples without an answer.
 const ASKS_AGAIN: Limit = Limit {
     burst: ASKS.burst / 2,
     ..ASKS
@@ -51,7 +51,7 @@ const ASKS_AGAIN: Limit = Limit {
 /// After a pause of this length, the tuple of a flow may belong to another connection. The kernel keeps a tuple for 10 s or
 /// more after its last packet.
 const PAUSE_MAX: Span = Span::from_secs(5);
-/// Minimum time between two questions about an unknown tuple.
+/// Minimum time between two queries about an unknown tuple.
 const RETRY: Span = Span::from_millis(10);
 
 /// An end of a connection inside.
@@ -88,9 +88,9 @@ pub struct Side {
     /// Whether its packets leave to the outside, or arrive from there.
     pub(crate) direction: Direction,
     budget: Bucket,
-    /// Questions to the connection tracking.
+    /// Queries to connection tracking.
     pub questions: u64,
-    /// Packets without an answer in use whose question exceeded the budget of the port.
+    /// Packets without an answer whose query would have exceeded the budget of the port.
     pub unasked: u64,
 }
 
@@ -106,7 +106,7 @@ impl Side {
     }
 }
 
-/// Answers about the tuples of a set. The hashes fill one cache line, so a look-up costs two.
+/// Answers about the tuples of a set. The hashes fill one cache line, so a lookup costs two.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 struct Set {
@@ -383,7 +383,7 @@ mod tests {
     const INNER: [u8; 4] = [10, 0, 0, 7];
     const SERVER: [u8; 4] = [198, 51, 100, 1];
 
-    /// Connections by their tuple from outside, and the number of questions.
+    /// Connections by their tuple from outside, and the number of queries.
     #[derive(Clone, Default)]
     struct Model(Arc<Mutex<(BTreeMap<FlowKey, Answer>, u32)>>);
 

@@ -32,7 +32,7 @@ codes! {
 }
 
 view!(
-    /// Field names on the bytes of an ARP message.
+    /// A view of the bytes of an ARP message.
     View, HEADER, LEN
 );
 

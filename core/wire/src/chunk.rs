@@ -31,7 +31,7 @@ const MAGIC: u8 = 0xd1;
 const NAME_AT: usize = HEADER_LEN - NAME_LEN;
 
 view!(
-    /// Field names on the bytes of a chunk's header.
+    /// A view of the bytes of a chunk's header.
     View, HEADER, HEADER_LEN
 );
 

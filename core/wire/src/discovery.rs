@@ -59,7 +59,7 @@ pub enum Whose {
 }
 
 view!(
-    /// Field names on the bytes after the ICMPv6 header.
+    /// A view of the bytes after the ICMPv6 header.
     View, HEADER, TARGET_LEN
 );
 

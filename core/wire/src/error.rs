@@ -24,7 +24,7 @@ pub enum WireError {
         found: u64,
         /// The least value permitted.
         least: u64,
-        /// The greatest value permitted.
+        /// The maximum permitted value.
         most: u64,
     },
     /// The checksum does not match the bytes.

@@ -19,7 +19,7 @@ pub const HEADER_LEN: usize = 14;
 pub type Mac = [u8; 6];
 
 view!(
-    /// Field names on the bytes of an Ethernet header.
+    /// A view of the bytes of an Ethernet header.
     View, HEADER, HEADER_LEN
 );
 

@@ -22,7 +22,7 @@ const HEADER: &str = "GRE header";
 pub const HEADER_LEN: usize = 4;
 
 view!(
-    /// Field names on the bytes of a GRE header.
+    /// A view of the bytes of a GRE header.
     View, HEADER, HEADER_LEN
 );
 

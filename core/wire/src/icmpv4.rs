@@ -16,7 +16,7 @@ const HEADER: &str = "ICMP header";
 pub const HEADER_LEN: usize = 8;
 
 view!(
-    /// Field names on the bytes of an ICMP message.
+    /// A view of the bytes of an ICMP message.
     View, HEADER, HEADER_LEN
 );
 

@@ -20,7 +20,7 @@ const HEADER: &str = "ICMPv6 header";
 pub const HEADER_LEN: usize = 8;
 
 view!(
-    /// Field names on the bytes of an ICMPv6 message.
+    /// A view of the bytes of an ICMPv6 message.
     View, HEADER, HEADER_LEN
 );
 

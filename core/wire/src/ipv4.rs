@@ -27,7 +27,7 @@ pub const HEADER_LEN_MIN: usize = 20;
 pub const HEADER_LEN_MAX: usize = 60;
 
 view!(
-    /// Field names on the bytes of an IPv4 packet.
+    /// A view of the bytes of an IPv4 packet.
     View, HEADER, HEADER_LEN_MIN
 );
 

@@ -22,11 +22,11 @@ const HEADER: &str = "IPv6 header";
 /// Length of the header.
 pub const HEADER_LEN: usize = 40;
 
-/// The greatest flow label: twenty bits.
+/// The maximum flow label: twenty bits.
 pub const FLOW_LABEL_MAX: u32 = 0x000f_ffff;
 
 view!(
-    /// Field names on the bytes of an IPv6 packet.
+    /// A view of the bytes of an IPv6 packet.
     View, HEADER, HEADER_LEN
 );
 

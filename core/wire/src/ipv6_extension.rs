@@ -26,8 +26,8 @@ pub const HEADERS_MAX: usize = 8;
 pub const FRAGMENT_LEN: usize = 8;
 
 view!(
-    /// Field names on any extension header: the two bytes that all of them share, and the routing
-    /// header's next two. The fixed part is eight bytes for all of them.
+    /// A view of any extension header: the two bytes that all of them share, and the routing header's next two. The
+    /// fixed part is eight bytes for all of them.
     View, HEADER, 8
 );
 
@@ -75,7 +75,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
 }
 
 view!(
-    /// Field names on a fragment header.
+    /// A view of a fragment header.
     FragmentView, HEADER, FRAGMENT_LEN
 );
 

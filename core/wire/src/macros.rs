@@ -9,13 +9,12 @@ macro_rules! view {
         pub struct $name<T>(T);
 
         impl<T: AsRef<[u8]>> $name<T> {
-            /// Puts field names on `buffer` without any check.
+            /// Wraps `buffer` without any check.
             pub const fn new_unchecked(buffer: T) -> Self {
                 Self(buffer)
             }
 
-            /// Puts field names on `buffer` if the fixed part of the header fits; nothing else is
-            /// validated.
+            /// Wraps `buffer` if it holds the fixed part of the header; validates nothing else.
             pub fn new_checked(buffer: T) -> Result<Self, $crate::WireError> {
                 $crate::error::needs($header, $len, buffer.as_ref().len())?;
                 Ok(Self(buffer))

@@ -28,7 +28,7 @@ pub const EXPLICIT_NULL_IPV4: u32 = 0;
 pub const EXPLICIT_NULL_IPV6: u32 = 2;
 
 view!(
-    /// Field names on the bytes of an entry of a label stack.
+    /// A view of the bytes of an entry of a label stack.
     View, HEADER, ENTRY_LEN
 );
 

@@ -36,7 +36,7 @@ codes! {
 }
 
 view!(
-    /// Field names on the bytes of a PPPoE session header and the PPP protocol number.
+    /// A view of the bytes of a PPPoE session header and the PPP protocol number.
     View, HEADER, HEADER_LEN
 );
 

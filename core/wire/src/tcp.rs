@@ -79,7 +79,7 @@ impl Flags {
 }
 
 view!(
-    /// Field names on the bytes of a TCP segment.
+    /// A view of the bytes of a TCP segment.
     View, HEADER, HEADER_LEN_MIN
 );
 

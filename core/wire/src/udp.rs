@@ -22,7 +22,7 @@ pub const HEADER_LEN: usize = 8;
 pub const CHECKSUM_AT: usize = 6;
 
 view!(
-    /// Field names on the bytes of a UDP datagram.
+    /// A view of the bytes of a UDP datagram.
     View, HEADER, HEADER_LEN
 );
 

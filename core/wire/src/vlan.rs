@@ -21,7 +21,7 @@ pub const TAG_LEN: usize = 4;
 pub const ID_MAX: u16 = 4094;
 
 view!(
-    /// Field names on the bytes of an 802.1Q tag.
+    /// A view of the bytes of an 802.1Q tag.
     View, HEADER, TAG_LEN
 );
 

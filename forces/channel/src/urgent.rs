@@ -1,8 +1,8 @@
 //! Redirects that go before others: packets of routing protocols and of neighbour discovery
 //! ([`Priority::URGENT_REDIRECT`]).
 //!
-//! Each protocol of each port has a short queue, and they are served in turns. So packets that pretend to be of one
-//! protocol cannot displace the packets of another protocol or port.
+//! Each protocol of each port has a short queue, and the queues are served round-robin. So packets that pretend to be
+//! of one protocol cannot displace the packets of another protocol or port.
 
 use std::collections::VecDeque;
 

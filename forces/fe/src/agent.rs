@@ -46,7 +46,7 @@ use crate::exception;
 use crate::fib::Fib;
 use crate::own::Own;
 
-/// Longer than the FE runs, so no timer ends it.
+/// Longer than any FE runs, so this timer never expires.
 const FOREVER: Span = Span::from_secs(u32::MAX as u64);
 
 /// A forwarding element, independent of the machine that it runs on.

@@ -90,7 +90,7 @@ const BY_B: &[u8] = &[0xb0, 0xa0, 0xa0];
 const BY_D: &[u8] = &[0xd0, 0xaa];
 
 impl Figure1 {
-    /// Sends a thousand datagrams of a traffic in a second.
+    /// Sends a thousand datagrams of a flow group in a second.
     fn send(&mut self, traffic: u32) {
         let [from, to] = self.hosts;
         let flow_spec = FlowSpec {
@@ -102,7 +102,7 @@ impl Figure1 {
         self.sim.udp(&flow_spec, load).unwrap();
     }
 
-    /// Adds vectors to the packets of a traffic.
+    /// Adds vectors to the packets of a flow group.
     fn encapsulate(&mut self, traffic: u32, spread: Spread, vectors: &[(&[u8], u32)]) {
         self.encapsulate_with(traffic, spread, vectors, None);
     }

@@ -18,7 +18,7 @@
 //! destination = "198.51.100.0/24"
 //! vectors = "b1a1"
 //!
-//! [fpf.class.voice]                  # flows in which a classifier finds RTP do so, too
+//! [fpf.class.voice]                  # so do flows in which a classifier finds RTP
 //! kinds = "rtp"
 //! vectors = "b1a1"
 //! ```

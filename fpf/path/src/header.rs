@@ -12,8 +12,8 @@
 //! and figure 2. The header is between Ethernet and the payload, and does not name the type of the payload: IPv4 and
 //! IPv6 differ in their version, and the rule that removes the header names any other type.
 //!
-//! A LID (local identifier) has one or two bytes, and only its own domain knows how many. So a vector is bytes here.
-//! Index is at most Length; when they are equal, no LID is left, and the header must be removed.
+//! A LID (local identifier) has one or two bytes, and only its own domain knows how many. So here a vector is plain
+//! bytes. Index is at most Length; when they are equal, no LID is left, and the header must be removed.
 
 use std::num::NonZeroU8;
 
@@ -34,7 +34,7 @@ pub const VECTOR_LEN_MAX: usize = 255;
 pub const ETHERTYPE_DEFAULT: EtherType = EtherType(0xc000);
 
 view!(
-    /// Field names on the bytes of an FPF header.
+    /// A view of the bytes of an FPF header.
     View, HEADER, FIXED_LEN
 );
 

@@ -41,7 +41,7 @@ const WHOLE: u8 = 0;
 const PART: u8 = 1;
 
 view!(
-    /// Field names on the bytes of a segment's header.
+    /// A view of the bytes of a segment's header.
     View, HEADER, WHOLE_LEN
 );
 

@@ -55,7 +55,7 @@ pub struct Row {
     pub classify_ns: f64,
     /// T0/T1, median of the rounds.
     pub ratio: f64,
-    /// Half the distance between the least and the greatest T0/T1, divided by the median.
+    /// Half the distance between the minimum and the maximum T0/T1, divided by the median.
     pub spread: f64,
     /// Nanoseconds that classification adds to a packet when all flows are decided; median of the rounds.
     pub decided_ns: f64,

@@ -40,7 +40,7 @@ const GAP: Span = Span::from_nanos(1_230);
 /// Time to advance when the discipline holds all slots.
 const HELD: Span = Span::from_millis(1);
 
-/// Cost of one discipline under one traffic.
+/// Cost of one discipline under one kind of traffic.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// The name of the discipline.

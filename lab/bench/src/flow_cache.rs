@@ -32,7 +32,7 @@ const PATIENCE: u32 = 2_000;
 /// The kind of traffic.
 #[derive(Clone, Copy, Debug)]
 enum Traffic {
-    /// The flow of each packet is drawn by its rank to this power.
+    /// Each packet belongs to a random flow: the weight of a flow is its rank to this negative power.
     Zipf(f64),
     /// [`Self::Zipf`] with different large flows in each epoch.
     Churn(f64),
@@ -74,7 +74,7 @@ pub struct Row {
     pub newcomer_packets: f64,
 }
 
-/// Measures all caches under all traffics.
+/// Measures all caches under all kinds of traffic.
 pub fn run(quick: bool) -> Result<Vec<Row>, SpecError> {
     let packets = if quick { EPOCH } else { 10 * EPOCH };
     let mut rows = Vec::new();

@@ -1,8 +1,8 @@
 //! Cost of finding the host behind a translated address, by number of flows, in memory.
 //!
-//! 64-byte UDP frames pass a port of mode `queue`, in bursts of 64, the flows in turns, first with the keys of their outer
-//! addresses, then with the keys of the hosts inside. The connection tracking is a function, so the cost of the kernel's
-//! answers is not included; `questions` counts them.
+//! 64-byte UDP frames pass a port of mode `queue`, in bursts of 64, with the flows in rotation, first with the keys of
+//! their outer addresses, then with the keys of the hosts inside. The connection tracking is a function, so the cost of
+//! the kernel's answers is not included; `questions` counts the queries.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use weir_wire::checksum;
 use crate::forwarding::carry;
 use crate::live::frame;
 
-/// Flows that send in turns.
+/// Flows that send in rotation.
 const FLOWS: [u32; 4] = [64, 4096, 32_768, 100_000];
 /// Flows of a host inside.
 const FLOWS_PER_HOST: u16 = 50;
@@ -40,7 +40,7 @@ pub struct Row {
     pub outer_ns: f64,
     /// Nanoseconds per packet with the keys of the hosts inside.
     pub inside_ns: f64,
-    /// Questions to the connection tracking per packet, once each flow has sent.
+    /// Queries to connection tracking per packet, once each flow has sent.
     pub questions: f64,
 }
 
@@ -60,7 +60,7 @@ fn measure(flows: u32, rounds: usize, packets: usize) -> Result<Row, SpecError> 
     inside.set_connection_tracking(Box::new(Tracking(Arc::clone(&asked))));
     inside.set_translates(0, Direction::Outbound);
     carry(&mut outer, 0, &frames, packets);
-    // The budget of questions lets answers come at its own rate.
+    // The budget of queries lets answers come at its own rate.
     for _ in 0..PASSES_MAX {
         let before = unasked(&inside);
         carry(&mut inside, 0, &frames, packets);
@@ -87,13 +87,13 @@ fn measure(flows: u32, rounds: usize, packets: usize) -> Result<Row, SpecError> 
     })
 }
 
-/// Packets that had no answer because the questions are limited.
+/// Packets that had no answer because the queries are limited.
 fn unasked(plane: &Plane) -> u64 {
     let side = plane.ports()[0].translates.as_ref();
     side.map_or(0, |side| side.unasked)
 }
 
-/// A connection for each tuple, and the number of questions.
+/// A connection for each tuple, and the number of queries.
 struct Tracking(Arc<AtomicU64>);
 
 impl ConnectionTracking for Tracking {

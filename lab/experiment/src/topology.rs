@@ -19,7 +19,7 @@ use crate::scenario::{
     Auto, Controller, Direction, Discipline, HostGroup, Link, Scenario, Traffic,
 };
 
-/// Port of the first traffic at its receiver; each further traffic has the next port.
+/// Port of the first flow group at its receiver; each further flow group has the next port.
 pub const PORT_FIRST: u16 = 5001;
 /// Length in packets of a queue without a discipline: the kernel's default.
 pub const QUEUE_PACKETS: u32 = 1000;
@@ -131,7 +131,7 @@ impl Topology {
         auto.reflectors.iter().map(host).collect()
     }
 
-    /// Sending and receiving node of each pair of hosts of a traffic.
+    /// Sending and receiving node of each pair of hosts of a flow group.
     pub fn pairs(&self, scenario: &Scenario, traffic: &Traffic) -> Vec<(usize, usize)> {
         let nodes = |group: &str| -> Vec<usize> {
             let members = members(scenario, group);

@@ -13,7 +13,7 @@ const SMALL_PACKET: u32 = 300;
 /// The maximum share of a link that sparse traffic offers.
 const SPARSE: f64 = 0.05;
 
-/// A traffic of a scenario.
+/// A flow group of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrafficInfo {
     /// The name of the traffic.

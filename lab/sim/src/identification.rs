@@ -31,7 +31,7 @@ struct HogRecord {
 pub struct Identification {
     /// Start of the window.
     from: Instant,
-    /// For each traffic, whether its flows are hogs.
+    /// For each flow group, whether its flows are hogs.
     hogs: Vec<bool>,
     /// The key by which the discipline distinguishes flows.
     kind: KeyKind,
@@ -76,7 +76,7 @@ impl Identification {
         }
     }
 
-    /// Records that a packet of this traffic is offered to the port.
+    /// Records that a packet of this flow group is offered to the port.
     #[inline]
     pub(crate) fn offered(&mut self, traffic: u32, key: &FlowKey, now: Instant) {
         if self.hogs[traffic as usize] {

@@ -73,7 +73,7 @@ impl Delays {
     }
 }
 
-/// The counts of one traffic.
+/// The counts of one flow group.
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
     /// Packets with payload sent by the hosts of the traffic, in layer-2 bytes.
@@ -151,13 +151,13 @@ pub struct Watch {
 pub struct TrackedFlows {
     /// Number of samplings in the window.
     pub samples: u64,
-    /// For each traffic: sums over the samplings in the window.
+    /// For each flow group: sums over the samplings in the window.
     pub flows: Vec<TrackedCounts>,
-    /// For each traffic, at each sampling of the whole run: flows tracked or accepted.
+    /// For each flow group, at each sampling of the whole run: flows tracked or accepted.
     pub curves: Vec<Vec<u32>>,
 }
 
-/// Numbers of flows of one traffic, by their treatment in the discipline.
+/// Numbers of flows of one flow group, by their treatment in the discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrackedCounts {
     /// Tracked by a classifier, or accepted by an admission control.
@@ -291,7 +291,7 @@ impl Watch {
     }
 }
 
-/// Lost packets of one traffic, at one port, for one reason.
+/// Lost packets of one flow group, at one port, for one reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loss {
     /// All packets, including acknowledgments, SYNs and FINs.

@@ -36,7 +36,7 @@ impl Simulation {
         self.actor(Box::new(sampler), Instant::ZERO);
     }
 
-    /// Compares the hogs that the queues of these ports report with the truth: `hogs` contains, for each traffic,
+    /// Compares the hogs that the queues of these ports report with the truth: `hogs` contains, for each flow group,
     /// whether its flows are hogs. The ports must be watched.
     pub fn examine(&mut self, ports: &[PortId], hogs: &[bool]) {
         let from = self.fabric.meters.from;

@@ -36,7 +36,7 @@ pub struct Measurement {
     pub until: Instant,
     /// Step of all curves.
     pub step: Span,
-    /// Number of traffics.
+    /// Number of flow groups.
     pub traffics: u32,
 }
 

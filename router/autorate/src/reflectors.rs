@@ -255,7 +255,7 @@ impl Reflectors {
         }
     }
 
-    /// Outstanding probes that were sent since `from`, and whose delay exceeds `threshold` already. A link keeps the
+    /// Outstanding probes that were sent since `from`, and whose delay already exceeds `threshold`. A link keeps the
     /// order: a probe sent before an answered probe is lost, not late.
     pub(super) fn overdue(&self, now: Instant, from: Instant, threshold: Span) -> Option<Overdue> {
         let is_late = |probe: &&UnderWay| {

@@ -41,7 +41,7 @@ pub enum Unfit {
     Missing(String),
     /// The interface carries no Ethernet frames.
     NotEthernet,
-    /// The interface exists already, but the router should create it.
+    /// The interface already exists, but the router should create it.
     Taken,
 }
 

@@ -9,7 +9,7 @@ use crate::Compiled;
 
 /// Work of a layer between two turns.
 pub trait Background {
-    /// Does the work that waits now. `compiled` is the layer of the plan stored last; `None` if it is switched off.
+    /// Does the pending work. `compiled` is the layer of the plan stored last; `None` if it is switched off.
     fn turn(
         &mut self,
         compiled: Option<&dyn Compiled>,

@@ -11,7 +11,7 @@ use weir_path::plane::Plane;
 
 use crate::{Compiled, Layer};
 
-/// The checked sections of a layer. A kind of named section is a position in [`Layer::named`].
+/// The checked sections of a layer. A kind of named section is identified by its index in [`Layer::named`].
 #[derive(Clone, Debug)]
 pub struct LayerPlan {
     layer: &'static Layer,

@@ -13,7 +13,7 @@ pub struct AutoRate {
     pub params: Params,
     /// The hosts behind the link that answer probes.
     pub reflectors: Vec<IpAddr>,
-    /// Whether round trips of the port's own TCP connections show the delay, too.
+    /// Whether round trips of the port's own TCP connections also show the delay.
     pub by_traffic: bool,
 }
 

@@ -222,7 +222,7 @@ pub enum OnChange {
     HandBack,
     /// End the router, so that the kernel takes over.
     Stop,
-    /// Log an error, and go on if a key could permit the state.
+    /// Log an error, and continue if a key could permit the state.
     Ignore,
 }
 

@@ -1,6 +1,7 @@
-//! A device for mode "queue": it receives the frames that the kernel lends, and lets them go on where they were.
+//! A device for mode "queue": it receives the frames that the kernel lends, and sends them on from where they were
+//! taken.
 //!
-//! See [`helper`](crate::kernel::helper) for their way. What leaves passes the traffic control of the interface and is
+//! See [`helper`](crate::kernel::helper) for their way. Sent frames pass the traffic control of the interface and are
 //! visible to packet sockets there, like every frame of the kernel.
 
 use std::io;
@@ -18,7 +19,7 @@ use crate::kernel::helper::{Helper, Served};
 
 /// Length of an Ethernet header and two tags.
 pub(crate) const LAYER_2_BYTES: usize = 22;
-/// Frames that the kernel lent before its rules let them pass may take as long to arrive here.
+/// Maximum time for a frame that the kernel lent before the end of the window to arrive here.
 const UNDER_WAY_MAX: Span = Span::from_millis(5);
 
 /// Lent frames of one direction of an interface.

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_base::setting::{did_you_mean, nearest};
 
-/// Maximum past events that a request may ask for.
+/// Maximum number of past events in a request.
 pub const LAST_MAX: u32 = 4096;
 /// The event: packets were dropped.
 pub const DROP: &str = "drop";
@@ -78,7 +78,7 @@ pub struct ObserveRequest {
     /// Whether to continue with new events; by default true, unless `last` is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub follow: Option<bool>,
-    /// Duration of the answer in seconds; adding up the last drops takes slightly longer.
+    /// Duration of the answer in seconds; the last drops are reported slightly later.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
 }

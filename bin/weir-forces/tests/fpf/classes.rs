@@ -114,7 +114,7 @@ fn server(name: &str) -> ServerName<'static> {
 /// The first packet of a QUIC client (RFC 9001, section 5).
 fn initial(name: &str) -> Vec<u8> {
     const ID: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
-    let parameters = vec![0x01, 0x01, 0x1e]; // idle time-out
+    let parameters = vec![0x01, 0x01, 0x1e]; // idle timeout
     let mut hello = Vec::new();
     quic::ClientConnection::new(settings(), Version::V1, server(name), parameters)
         .unwrap()

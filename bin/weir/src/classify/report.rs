@@ -298,7 +298,7 @@ fn counted(number: u64, thing: &str) -> String {
     }
 }
 
-/// A name that is not too long for a table.
+/// A name, shortened to fit a table.
 fn shortened(name: &str) -> String {
     if name.chars().count() <= NAME_CHARS_MAX {
         name.to_owned()

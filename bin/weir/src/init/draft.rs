@@ -169,7 +169,8 @@ fn network(number: usize, interface: &Interface, down: Option<Rate>) -> String {
     text
 }
 
-/// A comment about the interfaces that do not become ports. Traffic through them is lost, so the file contains it, too.
+/// A comment about the interfaces that do not become ports. Traffic through them is lost, so the file contains the
+/// comment as well.
 fn left_out(choice: &Choice<'_>) -> String {
     if choice.left_out.is_empty() {
         return String::new();

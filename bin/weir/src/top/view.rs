@@ -468,7 +468,7 @@ fn per_second(number: f64) -> String {
     count(number.round() as u64)
 }
 
-/// A line that is not wider than the screen, with a mark if it was longer.
+/// A line, cut to the width of the screen, with a mark if it was longer.
 fn cut_with_sign(text: &str, width: usize) -> String {
     if text.chars().count() > width {
         cut(text, width.saturating_sub(1)) + "…"
@@ -477,7 +477,7 @@ fn cut_with_sign(text: &str, width: usize) -> String {
     }
 }
 
-/// A line that is not wider than the screen.
+/// A line, cut to the width of the screen.
 fn cut(text: &str, width: usize) -> String {
     text.chars().take(width).collect()
 }

@@ -267,7 +267,7 @@ fn a_router_forwards_without_its_page_and_moves_it() {
         bench.log().contains("the page cannot listen there")
     });
     drop(other);
-    // A process that another test starts may hold a copy of that listener for a moment, too.
+    // A process that another test starts may also hold a copy of that listener for a moment.
     bench.eventually("the page listens", || {
         let mut line = String::new();
         send_if_heard(&bench, "GET /", &[HOST])

@@ -92,7 +92,7 @@ pub(crate) trait Elastic: Sized + Send + 'static {
     /// Bytes that a flow with packets waiting at all times would have been served.
     fn fair_bytes(&self) -> u64;
 
-    /// A gauge of its own.
+    /// The gauge that only this scheduler has: its name and value.
     fn gauge(&self) -> (&'static str, u64);
 
     /// Bytes of memory allocated besides the flows.

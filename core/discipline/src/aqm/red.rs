@@ -448,7 +448,7 @@ mod tests {
         });
         rig.ecn = ecn;
         while red.queue.len() < 20 {
-            rig.offer(&mut red, 0, 1000); // may be chosen, too
+            rig.offer(&mut red, 0, 1000); // may be chosen as well
         }
         let (mut distances, mut last) = (Vec::new(), None);
         for n in 0..arrivals {

@@ -257,7 +257,7 @@ impl<S: Sharing> Discipline for FairQueue<S> {
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
-        // Nothing is judged, so the time does not matter: the discipline is being removed.
+        // No decision is made here, so the time does not matter: the discipline is being removed.
         std::iter::from_fn(|| self.next(Instant::ZERO)).for_each(out);
     }
 

@@ -258,7 +258,7 @@ impl Sharing for Salted {
     }
 
     fn has_room(queues: &Queues<Params>) -> bool {
-        // The queue of a packet is not known in advance, so no queue may be at its depth.
+        // The next packet may belong to any queue, so there is room only if every queue is below its depth.
         let longest = queues.bins.longest();
         let deepest = longest.map_or(0, |bin| queues.bins.tally(bin).packets);
         !queues.bins.is_full(queues.params.limit) && deepest < queues.params.depth

@@ -24,7 +24,7 @@ use crate::parts::chance::Chance;
 pub enum Rule {
     /// With this probability.
     Fixed(f64),
-    /// With the probability that keeps an unused entry for 100 turns per entry of the cache.
+    /// With a probability that adapts so that an unused entry is kept for 100 turns per entry of the cache.
     Adaptive,
 }
 

@@ -28,7 +28,7 @@ pub fn other(mut ports: impl Iterator<Item = usize>, ingress: usize) -> Result<u
     }
 }
 
-/// Sends a frame through a port as it came.
+/// Sends a frame unchanged through a port.
 #[inline]
 pub fn forward(port: usize) -> Departure {
     Departure {

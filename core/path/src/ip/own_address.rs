@@ -117,7 +117,7 @@ fn best_v6(tables: &Tables, interface: Option<u32>, to: Ipv6Addr) -> Option<Ipv6
     best.map(|(_, address)| address)
 }
 
-/// The rules of RFC 6724, section 5, in their order; the greatest address is the best.
+/// The rules of RFC 6724, section 5, in their order; the largest address is the best.
 type Preference = (bool, i32, bool, bool, bool, bool, u32);
 
 fn preference(address: &Address, own: Ipv6Addr, to: Ipv6Addr, is_own: bool) -> Preference {

@@ -20,7 +20,7 @@
 //!
 //! Whether a packet may be forwarded depends on `net.ipv4.conf.*.forwarding`, `net.ipv6.conf.all.forwarding`,
 //! `force_forwarding` and `disable_ipv6` of its ingress interface. As in Linux, the sender gets no ICMP error; only
-//! IPv6 packets without a route are answered all the same.
+//! IPv6 packets without a route are nevertheless answered.
 //!
 //! Unless the configuration overrides it, a port follows the kernel's `rp_filter` of its interface. IPv6, which has no
 //! such setting, is not checked.

@@ -11,7 +11,7 @@ use super::{Malformed, RemotePort, Why};
 /// A packet that a forwarding element redirected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received<'p> {
-    /// The reason of the redirection.
+    /// The reason for the redirection.
     pub id: ExceptionId,
     /// The input port.
     pub port: &'p RemotePort,

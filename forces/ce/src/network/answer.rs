@@ -1,4 +1,4 @@
-//! Operators' path requests: answers, ends, and storage.
+//! Operators' path requests: answering, ending and storing them.
 //!
 //! ```text
 //!   request ──▶ path found ──┬──▶ store ─────────────────────────┬──▶ answer: the path

@@ -6,8 +6,8 @@
 //!
 //! This module checks each route by itself. [`Control`](crate::Control) knows the rows, and finds or creates them.
 //!
-//! *Decision*: a prefix has one next hop at an FE, because RFC 6956 has no table for several (ECMPFlag leads to an LFB
-//! that it does not define). Several routes of a prefix differ in their metrics, and the FE gets the lowest.
+//! *Decision*: a route of an operator has one next hop; only routes of a routing suite have several, or drop packets.
+//! Several routes of a prefix differ in their metrics, and the FE gets the lowest.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;

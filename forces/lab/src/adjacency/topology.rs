@@ -24,7 +24,7 @@ const NAMESPACES: usize = NEIGHBOUR + NEIGHBOURS.len();
 /// The namespace that sends the flood: r1.
 pub(super) const FLOODED: usize = NEIGHBOUR;
 
-/// The neighbours of the network, each at port `a` of the FE of the same place.
+/// The neighbours of the network, each at port `a` of the FE with the same index.
 pub(super) const NEIGHBOURS: [&str; 3] = ["r1", "r2", "x"];
 
 /// The links between FEs: two FEs, the port's name at both, and the network.

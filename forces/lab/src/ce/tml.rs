@@ -179,7 +179,7 @@ fn take(bytes: &[u8], half: Span, counts: &Counts) -> Option<Event> {
 async fn send(outgoing: &Outgoing, (fe, value): Event, half: Span) -> bool {
     spend(half);
     let Ok(mut message) = message::answer(fe, value) else {
-        return true; // an event of the greatest length, which the answer exceeds
+        return true; // an event of maximum length, which the answer exceeds
     };
     loop {
         match outgoing.send(message) {

@@ -61,7 +61,7 @@ pub struct SecretsError {
 }
 
 impl Secrets {
-    /// Reads a file. Refuses a file that others than its owner and its group may read.
+    /// Reads a file. Refuses a file that users other than its owner and its group may read.
     pub fn read(path: &Path) -> Result<Self, SecretsError> {
         let error = |why: String| SecretsError {
             file: path.to_owned(),

@@ -4,7 +4,7 @@
 //!   edge rule ──▶ LID of the encoder ──▶ encoder ──▶ by path 0, 1, parity ──▶ LID of the decoder ──▶ decoder ──▶ out
 //! ```
 //!
-//! Caching: a processor at the last router of the data, which is the first router of interests.
+//! Caching: a processor at the last router that data pass, which is the first one that interests pass.
 //!
 //! ```text
 //!   interests: edge rule ──▶ LID of the cache ──▶ cache ──▶ by IP, to the server

@@ -282,7 +282,7 @@ impl Controller {
         })
     }
 
-    /// The routers of a traffic's receivers, as targets of paths.
+    /// The routers of a flow group's receivers, as targets of paths.
     fn targets(&self, scenario: &Scenario, number: usize) -> Result<Vec<Target>, Error> {
         let traffic = &scenario.traffic[Forwarding::of(scenario).encapsulations[number].traffic];
         let receivers = [&traffic.to].into_iter().chain(traffic.kind.copies_to());
@@ -395,7 +395,7 @@ impl Flow {
     }
 }
 
-/// A filter for the packets that a traffic's sender sends; web packets come from the server's port.
+/// A filter for the packets that a flow group's sender sends; web packets come from the server's port.
 fn filter(scenario: &Scenario, number: usize) -> Filter {
     let place = Forwarding::of(scenario).encapsulations[number].traffic;
     let port = Some([PORT_FIRST + place as u16; 2]);

@@ -1,4 +1,4 @@
-//! A graph of domains, and its file: relationships of autonomous systems, one a line (CAIDA, "serial-1").
+//! A graph of domains, and its file: relationships of autonomous systems, one per line (CAIDA, "serial-1").
 //!
 //! ```text
 //! # a comment

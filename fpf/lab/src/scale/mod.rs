@@ -58,7 +58,7 @@ pub fn study(
     progress: &(dyn Fn(usize) + Sync),
 ) -> Option<BTreeMap<String, f64>> {
     let bytes = |domain| lid_bytes(graph.degree(domain));
-    // A domain would need more links than a graph can have for LIDs of 16 bytes.
+    // Fits in a byte: for LIDs of 16 bytes, a domain would need more links than a graph can have.
     let surplus: Vec<u8> = (0..graph.domains()).map(|d| bytes(d) as u8 - 1).collect();
     let paths = paths::measure(graph, &surplus, jobs, interrupt, progress)?;
     let mut metrics = degrees(graph, &surplus);

@@ -8,7 +8,7 @@
 //!
 //! A step goes over every link of the front once, for all sources together (Then et al., "The More the Merrier:
 //! Efficient Multi-Source Graph Traversal", VLDB 2014). Every domain has a *surplus*; the surplus of a path is the sum
-//! over its domains, both ends included. Of equally short paths the one with the greatest surplus counts. So results
+//! over its domains, both ends included. Of equally short paths the path with the largest surplus counts. So results
 //! that follow from the surplus are upper bounds, whichever of these paths a control plane chooses.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -144,7 +144,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// One step of all sources. The greatest surplus is processed first, so a domain is first reached with its greatest
+    /// One step of all sources. The largest surplus is processed first, so a domain is first reached with its largest
     /// surplus.
     fn step(&mut self, links: usize, front: &Front) -> Front {
         let mut next = Front::new();

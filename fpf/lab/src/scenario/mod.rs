@@ -75,7 +75,7 @@ pub struct Path {
     pub through: Vec<String>,
 }
 
-/// A traffic whose packets get an FPF header at the router of its sender.
+/// A flow group whose packets get an FPF header at the router of its sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encapsulation {
     /// The name.

@@ -18,7 +18,7 @@
 //! - Each worker has its own table, so that hits need no locks; the control side adds their counters up.
 //!
 //! Order of calls for a packet: [`Rules::find`] (or [`Rules::find_all`] for a burst), [`Rules::hit`],
-//! [`Rules::headers`]; before [`Rules::hit`], [`Rules::shape`] tells whether the packet waits. A [`Found`] is valid
+//! [`Rules::headers`]; before [`Rules::hit`], [`Rules::shape`] returns whether the packet waits. A [`Found`] is valid
 //! until the table is changed.
 //!
 //! An attacker cannot aim at places of the index (its hash is keyed), and cannot add rules by sending packets. Packets

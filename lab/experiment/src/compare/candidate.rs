@@ -19,7 +19,7 @@ use crate::scenario::{Given, Override};
 
 /// The path of the compared discipline in a scenario.
 pub(super) const DISCIPLINE: &str = "link.bottleneck.discipline";
-/// The list of the disciplines that can be at a bottleneck by themselves.
+/// The list of the disciplines that can serve a bottleneck on their own.
 const LIST: &str = "disciplines";
 
 /// A discipline with its settings, checked.
@@ -74,7 +74,8 @@ impl Candidate {
     }
 }
 
-/// Every discipline that can be at a bottleneck by itself, with its defaults: the list in `scenarios/disciplines.toml`.
+/// Every discipline that can serve a bottleneck on its own, with its defaults: the list in
+/// `scenarios/disciplines.toml`.
 pub fn all() -> Vec<Candidate> {
     let list = BUILT_IN.iter().find(|(name, _)| *name == LIST);
     let tree = weir_config::parse(LIST, list.map_or("", |(_, text)| text));

@@ -5,8 +5,8 @@ use super::answers::{Answer, Better, Cell, DIGITS, Table};
 use super::number::decimals;
 use crate::results::marked;
 
-/// A share of a column's greatest value; smaller differences do not count: 0.01 % and 0 % of lost calls are not
-/// infinitely far apart.
+/// A share of a column's maximum; smaller differences do not count: 0.01 % and 0 % of lost calls are not infinitely far
+/// apart.
 const FLOOR: f64 = 0.01;
 
 /// The record of a discipline.

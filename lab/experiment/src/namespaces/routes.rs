@@ -106,7 +106,7 @@ impl Routes {
     }
 }
 
-/// The group address of the receivers of a traffic with copies.
+/// The group address of the receivers of a flow group with copies.
 pub(super) fn group_address(traffic: usize, ipv6: bool) -> IpAddr {
     let [.., high, low] = traffic.to_be_bytes();
     if ipv6 {

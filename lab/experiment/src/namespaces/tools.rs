@@ -1,7 +1,7 @@
 //! The traffic tools that a scenario needs: on which nodes, and with which options.
 //!
-//! Traffic number n of the scenario has port 5001 + n at its receiver, so the port in a receiver's report identifies
-//! the traffic.
+//! Flow group number n of the scenario has port 5001 + n at its receiver, so the port in a receiver's report identifies
+//! the flow group.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -30,9 +30,9 @@ pub(crate) struct Invocation {
 /// The purpose of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Receives every traffic sent to its host, which is this node.
+    /// Receives every flow group sent to its host, which is this node.
     Sink { node: usize },
-    /// Serves the files of a traffic.
+    /// Serves the files of a flow group.
     Serve,
     /// Sends or fetches for the traffic of this index; with `stops` it ends before the end of the run.
     Active { traffic: usize, stops: bool },
@@ -127,7 +127,7 @@ pub(crate) fn invocations(
             };
             match traffic.kind {
                 TrafficKind::Web { .. } => {
-                    // The server of a traffic with many client hosts starts once.
+                    // The server of a flow group with many client hosts starts once.
                     let mut tools = place.web();
                     tools.retain(|tool| !invocations.contains(tool));
                     invocations.extend(tools);
@@ -172,7 +172,7 @@ fn interval(sample: Span) -> Span {
     }
 }
 
-/// One sender and receiver of a traffic.
+/// One sender and receiver of a flow group.
 struct Place<'a> {
     topology: &'a Topology,
     /// The network of the sender's extra addresses.

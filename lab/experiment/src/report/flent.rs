@@ -12,7 +12,7 @@
 //! - Up is the direction from the first end of a watched link to its second.
 //! - A ping is the mean delay of small packets in a step. If there are such packets in both directions, both delays
 //!   are added, which is a round trip; otherwise it is the delay of one direction, as the file's note explains.
-//! - Goodput is known for each traffic, not for each of its flows: `avg` is the sum over the number of flows.
+//! - Goodput is known for each flow group, not for each of its flows: `avg` is the sum over the number of flows.
 
 use std::io::Write;
 

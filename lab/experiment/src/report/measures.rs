@@ -16,7 +16,7 @@ const ROWS_MAX: usize = 120;
 /// A column: its heading, the line below that, and the prefix of the metric's name.
 type Column = (&'static str, &'static str, &'static str);
 
-/// A table: a row for each traffic, link or class of each point.
+/// A table: a row for each flow group, link or class of each point.
 pub(super) struct Group {
     /// The subject of a row.
     of: &'static str,
@@ -115,7 +115,7 @@ impl Group {
 
 /// All tables that are not empty.
 pub(super) fn html(result: &RunResult) -> String {
-    // The lab has goodputs of each traffic, but not the subject of this table.
+    // The lab has goodputs of each flow group, but not the subject of this table.
     let measured = |begin: &str| {
         let mut names = result.points.iter().flat_map(|p| p.summary.keys());
         names.any(|name| name.starts_with(begin))

@@ -9,7 +9,7 @@ use super::metric::shown;
 use super::paper::{self, Row};
 use super::shares::Group;
 
-/// Maximum number of columns of delays of small packets, and of traffics of one kind that do not compete.
+/// Maximum number of columns of delays of small packets, and of flow groups of one kind that do not compete.
 const OF_TRAFFIC_MAX: usize = 4;
 
 /// A column: its heading, the metric, decimals, and the paper's number.
@@ -94,8 +94,8 @@ fn small_packets(result: &RunResult) -> Vec<Column> {
     columns.collect()
 }
 
-/// The goodput of TCP: the sum, or that of each traffic if they do not compete, as in two directions of a line. Their
-/// sum would exceed the rate of the link.
+/// The goodput of TCP: the sum, or that of each flow group if they do not compete, as in two directions of a line.
+/// Their sum would exceed the rate of the link.
 fn tcp(result: &RunResult) -> Vec<Column> {
     let groups = Group::of(result);
     let of_tcp = result.traffic.iter().filter(|t| t.kind == "tcp");

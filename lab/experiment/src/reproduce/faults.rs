@@ -1,4 +1,4 @@
-//! Mistakes in the parts of a paper, for the tests of the crate that has it.
+//! Finds mistakes in the definitions of a paper's results, for tests of the crate that defines them.
 
 use std::collections::BTreeSet;
 

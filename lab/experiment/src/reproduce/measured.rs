@@ -233,7 +233,7 @@ impl Measured {
         })
     }
 
-    /// Delivered divided by offered load in a window, for all these traffics together. They must offer a rate at all
+    /// Delivered divided by offered load in a window, for all these flow groups together. They must offer a rate at all
     /// times: the rate of their schedule, not the part that a transport accepted.
     pub(super) fn delivered(&self, at: &At, traffics: &[&str], window: Window) -> Samples {
         let (mut offered, mut delivered) = (0.0, None::<Samples>);
@@ -315,7 +315,7 @@ fn is_share(metric: &str) -> bool {
     shares.iter().any(|share| name.ends_with(share))
 }
 
-/// The mean rate that all flows of a traffic offer in a window; `None` if it is random.
+/// The mean rate that all flows of a group offer in a window; `None` if it is random.
 fn offered_mbps(scenario: &Scenario, traffic: &Traffic, [from, until]: Window) -> Option<f64> {
     let offered = match &traffic.kind {
         TrafficKind::Tcp {

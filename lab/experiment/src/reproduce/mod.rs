@@ -397,7 +397,7 @@ impl Reproduction {
             .filter(|claim| !claim.calibrated && verdicts.contains(&claim.verdict))
     }
 
-    /// Claims and results with our own mistakes, and the reason of each: a name that does not exist, a claim that no
+    /// Claims and results with our own mistakes, and the reason for each: a name that does not exist, a claim that no
     /// measurement could refute.
     pub fn mistakes(&self) -> impl Iterator<Item = (&'static str, String)> {
         let of_claims = self.claims().filter(|claim| {

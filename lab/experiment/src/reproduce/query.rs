@@ -73,7 +73,7 @@ impl Point<'_> {
         self.measured.of_curves(&self.at, names, number)
     }
 
-    /// Delivered divided by offered load in the window, for all these traffics together.
+    /// Delivered divided by offered load in the window, for all these flow groups together.
     pub fn delivered(&self, traffics: &[&str]) -> Samples {
         let window = self.window();
         let samples = window.map(|w| self.measured.delivered(&self.at, traffics, w));
@@ -114,7 +114,7 @@ macro_rules! series {
 }
 pub use series;
 
-/// The greatest and the least value, seed by seed.
+/// The maximum and the minimum, seed by seed.
 pub fn extremes(all: impl IntoIterator<Item = Samples>) -> [Samples; 2] {
     let all: Vec<Samples> = all.into_iter().collect();
     [f64::max, f64::min].map(|choose| {

@@ -86,7 +86,7 @@ impl Scenario {
         Some(router)
     }
 
-    /// Number of pairs of a sending and a receiving host of a traffic.
+    /// Number of pairs of a sending and a receiving host of a flow group.
     pub fn pairs(&self, traffic: &Traffic) -> usize {
         self.count(&traffic.from).max(self.count(&traffic.to))
     }

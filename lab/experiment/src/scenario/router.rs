@@ -7,13 +7,13 @@ use std::fmt;
 pub struct Router {
     /// The name.
     pub name: String,
-    /// Who forwards.
+    /// The forwarder.
     pub mode: Mode,
     /// The links through which packets leave with the router's own address; empty in [`Mode::Routed`].
     pub masquerade: Vec<String>,
 }
 
-/// Who forwards in the lab. In simulation, both are the same.
+/// The forwarder in the lab. In simulation, both are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mode {
     /// weir forwards

@@ -7,7 +7,7 @@ use super::parameters::*;
 use super::reader::Section;
 use weir_config::ConfigError;
 
-/// The endpoints of a traffic's TCP connections.
+/// The endpoints of a flow group's TCP connections.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TcpOptions {
     /// Congestion control of the side that sends the data.

@@ -373,7 +373,7 @@ fn add_link(
     made
 }
 
-/// The hosts that receive a traffic's packets: the first receiver, then the receivers of copies.
+/// The hosts that receive a flow group's packets: the first receiver, then the receivers of copies.
 fn copies(topology: &Topology, traffic: &Traffic, to: usize) -> Vec<NodeId> {
     let more = traffic.kind.copies_to().iter();
     let more = more.filter_map(|name| topology.node(name));
@@ -381,7 +381,7 @@ fn copies(topology: &Topology, traffic: &Traffic, to: usize) -> Vec<NodeId> {
     all.map(|node| NodeId(node as u32)).collect()
 }
 
-/// The group address of a traffic's receivers.
+/// The group address of a flow group's receivers.
 fn group_address(traffic: u32, ipv6: bool) -> IpAddr {
     let [high, low] = [traffic >> 8, traffic & 0xff].map(|n| n as u8);
     if ipv6 {

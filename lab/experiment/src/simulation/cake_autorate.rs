@@ -16,8 +16,8 @@ use weir_base::{Instant, Rate, Span};
 const INTERVAL: Span = Span::from_millis(50);
 const LOAD_OVER: Span = Span::from_millis(200);
 const LOAD_HIGH: f64 = 0.75;
-/// Delays in seconds: an answer is delayed above the first; below the second the rate may grow fastest; above the third
-/// it is cut most.
+/// Thresholds of the delay, in seconds: above the first an answer counts as delayed; below the second the rate grows
+/// fastest; above the third the rate is cut most.
 const DELAYED: f64 = 0.030;
 const GROWS_MOST: f64 = 0.010;
 const CUT_MOST: f64 = 0.060;

@@ -103,7 +103,8 @@ impl Fabric {
         Some(NodeId(place as u32))
     }
 
-    /// Hands a frame to the layer, which is not in its place meanwhile: it learns of the packets that it loses by itself.
+    /// Hands a frame to the layer, which is out of its place meanwhile. So nobody reports to it the packets that
+    /// it loses itself; it knows of them.
     #[cold]
     #[inline(never)]
     pub(super) fn handle_in_layer(&mut self, over: PortId, frame: Frame) {

@@ -226,8 +226,8 @@ impl Sender {
             0 => self.rtt.sample(now.since(self.last_sent)),
             1 => self.rtt.fall_back(),
             _ => {
-                // RFC 5681, section 3.1. But since RFC 6298 the SYN times out after one second, so a single expiry says
-                // little about the path.
+                // RFC 5681, section 3.1. But since RFC 6298 the SYN times out after one second, so a single expiry
+                // indicates little about the path.
                 self.rtt.fall_back();
                 self.congestion.set_window(self.mss);
             }

@@ -12,7 +12,7 @@ use super::support::{fifo, flow_spec, host, load, millis, spec};
 
 const RUN: Instant = Instant::from_nanos(3_000_000_000);
 
-/// All results of a run for these traffics.
+/// All results of a run for these flow groups.
 fn told(sim: &Simulation, traffics: std::ops::Range<u32>) -> String {
     let meters = sim.meters();
     let ours = |traffic: &u32| traffics.contains(traffic);
@@ -84,8 +84,8 @@ fn run(network: Network, traffics: u32, seed: u64) -> Simulation {
     Simulation::new(network, measurement, Streams::new(seed)).unwrap()
 }
 
-/// Four traffics, from `first` on: datagrams at random times, the same with pauses, a connection, a web
-/// client. `label` names their random streams.
+/// Four flow groups, from `first` on: datagrams at random times, the same with pauses, a connection, a web client.
+/// `label` names their random streams.
 fn add_traffic(sim: &mut Simulation, [from, to]: [NodeId; 2], first: u32, label: &str) {
     let flow_spec = |n: u32| FlowSpec {
         stop: millis(2500),

@@ -29,7 +29,7 @@ fn bottleneck(queue: Spec) -> (Network, NodeId, NodeId, PortId) {
     (network, router, receiver, port)
 }
 
-/// Sends one datagram of each traffic at its time, from one host. Returns the number received.
+/// Sends one datagram of each flow group at its time, from one host. Returns the number received.
 fn receptions(limit: u32, times: &[Instant]) -> u64 {
     let (mut network, router, receiver, port) = bottleneck(fifo(limit));
     let sender = host(&mut network, 1);

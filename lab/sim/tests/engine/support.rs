@@ -136,7 +136,7 @@ pub(crate) fn one(sim: &mut Simulation, flow_spec: &FlowSpec, at: Instant, piece
         .unwrap();
 }
 
-/// Datagrams of a traffic that reached their host.
+/// Datagrams of a flow group that reached their host.
 pub(crate) fn received(sim: &Simulation, traffic: u32) -> u64 {
     sim.meters().traffics[traffic as usize].received.packets
 }

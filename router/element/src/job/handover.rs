@@ -11,7 +11,7 @@ use crate::state::State;
 const SETTLE: Span = Span::from_millis(1);
 
 impl Job {
-    /// Ports whose transit the router should have, but has not.
+    /// Ports whose transit the router should have, but does not have.
     pub(super) fn places_to_take(&self, state: &State) -> Vec<Place> {
         if !state.reasons().is_empty() {
             return Vec::new();

@@ -1,5 +1,5 @@
-//! The reflectors of a port that finds its rate: hosts that answer its probes, and its own traffic if it measures by
-//! it.
+//! The delay references of a port that finds its rate: hosts that answer its probes, and the port's own traffic if it
+//! is used for measuring.
 
 use weir_autorate::{BY_TRAFFIC, ReflectorState};
 use weir_model::class::{Cell, Class, Layout, Type, Unit};

@@ -93,7 +93,7 @@ fn payload(bytes: &[u8]) -> Result<Option<&[u8]>, Malformed> {
 }
 
 /// Reads a message; `None` if forwarding does not use it. Routes that zebra has from the kernel are the kernel's: zebra
-/// does not send when they go (FRR issue 19637). Such a route only removes an earlier route of FPM.
+/// does not report when they disappear (FRR issue 19637). Such a route only removes an earlier route of FPM.
 pub(super) fn read(message: &Message<'_>) -> Result<Option<Update>, DecodeError> {
     let is_about_ip = message.payload.first().is_some_and(|family| {
         [libc::AF_INET, libc::AF_INET6].contains(&libc::c_int::from(*family))

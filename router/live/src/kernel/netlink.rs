@@ -36,7 +36,7 @@ impl NetlinkSocket {
     pub(crate) fn open(protocol: libc::c_int) -> io::Result<Self> {
         let protocol = Some(Protocol::from(protocol));
         let socket = Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW, protocol)?;
-        // SAFETY: `sockaddr_nl` is a structure of integers, for which all zeros is a value.
+        // SAFETY: `sockaddr_nl` is a structure of integers, for which all zeros are valid.
         let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
         address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
         // SAFETY: it is a socket address structure of integers.

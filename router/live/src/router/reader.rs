@@ -146,7 +146,7 @@ impl Reader {
         }
     }
 
-    /// Runs a question on the forwarding thread and returns its answer.
+    /// Runs a query on the forwarding thread and returns its answer.
     fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Worker) -> T + Send + 'static,
@@ -155,7 +155,7 @@ impl Reader {
         answer.map_err(|error| error.to_string())
     }
 
-    /// Like [`Self::ask`], for a question about the plane and the counters of its ports' devices.
+    /// Like [`Self::ask`], for a query about the plane and the counters of its ports' devices.
     fn with_devices<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Plane, &[Device]) -> T + Send + 'static,

@@ -160,7 +160,8 @@ impl Running {
         answered.blocking_recv().map_err(|_| ended())?
     }
 
-    /// Waits until packets wait for the control element. Take them then. Only one task may wait.
+    /// Waits until there are packets for the control element; then call [`Self::take_exceptions`]. Only one task may
+    /// wait.
     pub async fn exceptions(&self) {
         self.exceptions_wait.notified().await;
     }

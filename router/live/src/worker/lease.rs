@@ -36,7 +36,7 @@ const LIFETIME_MIN: Span = Span::from_millis(200);
 const RENEWALS: u64 = 5;
 /// Length of the shortest Ethernet frame, in bytes. A rule drops the frame before it reaches a link.
 const FRAME_BYTES: usize = 60;
-/// Header in case the frame is sent all the same: it reaches a neighbour at most (IEEE 802.1Q), as a local experiment
+/// Header in case the frame is sent nevertheless: it reaches a neighbour at most (IEEE 802.1Q), as a local experiment
 /// (IEEE 802).
 const HEADER: [u8; 14] = [1, 0x80, 0xc2, 0, 0, 0x0e, 0, 0, 0, 0, 0, 0, 0x88, 0xb5];
 

@@ -71,7 +71,7 @@ impl Host {
         seen: 0,
     };
 
-    /// Whether enough packets of the host have been served to trust it: a forged address does not last so long.
+    /// Whether enough packets of the host have been served to trust it: a forged address does not last that long.
     #[inline]
     pub(super) fn is_trusted(&self) -> bool {
         self.seen >= TRUSTED

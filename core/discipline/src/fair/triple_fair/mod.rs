@@ -7,7 +7,7 @@
 //!      +----- otherwise --- a free queue, at once ---> [ ]       or, if none is empty, one of 16 bins
 //!
 //!   light queues first:  flow and hosts within their shares
-//!   heavy queues then:   least start tag;  tag += bytes x heavy flows of the source x load of the destination
+//!   heavy queues then:   lowest start tag; tag += bytes x heavy flows of the source x load of the destination
 //!   CoDel in each queue; full: the host with most packets loses some
 //! ```
 //!
@@ -64,8 +64,8 @@ pub use self::manual::{MANUAL, Params};
 const QUEUES_A_FRAME: u32 = 64;
 /// Maximum of these additional frames.
 const FRAMES_MORE: u32 = 4;
-/// A queue is too long with more full frames than this beyond the spared ones: a sender that responds to drops keeps
-/// fewer.
+/// A queue is too long if it holds more than this number of full frames beyond the spared ones: a sender that responds
+/// to drops keeps fewer.
 const FRAMES_FLOODED: u64 = 6;
 /// Maximum flows in a shared queue for which the control law spares frames.
 const FLOWS_SPARED: u32 = 8;

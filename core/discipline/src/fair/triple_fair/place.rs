@@ -122,7 +122,8 @@ impl TripleFair {
             destination.map_or(0, |host| (host.trusted + host.strangers) / ONE as u32)
         };
         let active = self.ends.each_ref().map(Hosts::active);
-        // In most cases without a division: whether `count` is the part, `DIVIDED / active`, or more.
+        // Whether `count` is at least the part, `DIVIDED / active`. For most packets this test suffices, without a
+        // division.
         let is_beyond =
             |count: u32, active: u32| count >= PART_MIN && (count + 1) * active > DIVIDED;
         if !is_beyond(queues, active[0]) && !is_beyond(shares, active[1]) {

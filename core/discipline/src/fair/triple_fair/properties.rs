@@ -23,10 +23,10 @@ struct Load {
     sources: usize,
     ports: usize,
     places: usize,
-    /// Packets that a source sends at once, and packets of all these sources per ten that the link carries.
+    /// Packets that a source sends at once, and packets of all these sources, per ten packets that the link carries.
     burst: u64,
     rate: u64,
-    /// Packets of sources that send only once, per ten that the link carries, and packets in a row of each.
+    /// Packets of one-time sources, per ten packets that the link carries, and packets in a row of each such source.
     flood: u64,
     train: usize,
 }

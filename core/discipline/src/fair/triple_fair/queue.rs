@@ -82,7 +82,7 @@ pub(super) struct Queue {
     pub(super) seen: u8,
     /// The values of `owed` of source and destination up to which the queue has paid.
     pub(super) paid: [u32; 2],
-    /// Whether a packet waited for longer than the least target, so that its [`Law`] has a state.
+    /// Whether a packet waited for longer than the minimum target, so that its [`Law`] has a state.
     pub(super) was_late: bool,
 }
 
@@ -130,7 +130,7 @@ pub(super) struct Law {
 }
 
 impl Law {
-    /// The law of a queue in which no packet has waited for longer than the least target.
+    /// The law of a queue in which no packet has waited for longer than the minimum target.
     pub(super) const fn new(least: Span) -> Self {
         Self {
             codel: codel::State::FRESH,

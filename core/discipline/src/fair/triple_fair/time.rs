@@ -12,7 +12,7 @@ use super::turns::TAG_MAX;
 const LEAST_PARTS: [u64; 2] = [50, 25];
 /// Full frames by which the hosts' times may lag: the flows' time passes in steps.
 const SLACK: u64 = 2;
-/// The greatest time before all times restart near zero.
+/// The maximum time; beyond it all times restart near zero.
 pub(super) const REBASE: u64 = TAG_MAX / 4;
 /// The time at which they restart.
 const KEPT: u64 = REBASE / 4;
@@ -24,9 +24,9 @@ pub(super) struct Time {
     pub(super) flows: u64,
     /// The hosts' times: for flows of any kind, and for familiar ones.
     pub(super) hosts: [u64; 2],
-    /// The greatest tag that was assigned.
+    /// The largest tag assigned so far.
     pub(super) latest_tag: u64,
-    /// The greatest clock of each kind.
+    /// The largest clock of each kind so far.
     pub(super) latest: [u64; 2],
     /// How far the hosts' times are behind their minimum rates.
     behind: [u64; 2],

@@ -1,4 +1,4 @@
-//! The order of the heavy queues: the least start tag first.
+//! The order of the heavy queues: the lowest start tag first.
 //!
 //! ```text
 //!  heap   [ 6 | 9 | 7 | .. ]      a word holds a tag and the number of a queue
@@ -8,7 +8,7 @@
 
 /// Bits for the number of a queue.
 const NUMBER_BITS: u32 = 12;
-/// The greatest tag that fits in a word next to the number of a queue.
+/// The largest tag that fits in a word next to the number of a queue.
 pub(super) const TAG_MAX: u64 = u64::MAX >> NUMBER_BITS;
 /// Maximum number of queues.
 pub(super) const QUEUES_MAX: usize = 1 << NUMBER_BITS;

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! An entry is a value or a child. Each value is a [`Leaf`]: the route's number, and the length of the prefix that it
-//! belongs to. The length tells a change which slots belong to its prefix: a new prefix takes the slots of shorter
-//! prefixes, and a removed prefix gives its slots back to the prefix that covers it. The default of a node or bucket is
-//! the value that its slot in the node above would have without it.
+//! belongs to. By the length, a change finds the slots of its prefix: a new prefix takes the slots of shorter prefixes,
+//! and a removed prefix gives its slots back to the prefix that covers it. The default of a node or bucket is the value
+//! that its slot in the node above would have without it.
 //!
 //! Nodes and buckets start at a cache line. The first line of a node holds everything except most of its entries.
 

@@ -77,7 +77,7 @@ pub struct Statistics {
     pub operations_received: u64,
 }
 
-/// An event for the application, which may ask for an action.
+/// An event for the application, which may require an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// An FE is associated; `setup` describes it.

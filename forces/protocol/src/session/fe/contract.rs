@@ -124,7 +124,7 @@ pub enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub(super) u64);
 
-/// An event for the application, which may ask for an action.
+/// An event for the application, which may require an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Open a link to this CE.

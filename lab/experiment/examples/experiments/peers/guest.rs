@@ -32,7 +32,7 @@ const MODULES: [&str; 4] = [
     "net/sched/sch_htb.ko",
     "net/sched/sch_netem.ko",
 ];
-/// Seconds at the start that no measure counts: the same as the scenario's `warm_up`.
+/// Seconds at the start that are excluded from all measures: the same as the scenario's `warm_up`.
 const WARM_UP_S: f64 = 5.0;
 /// Seconds of this machine's time after which a guest is stopped: one needs about a minute, if nothing else runs.
 const SECONDS_MAX: &str = "300";

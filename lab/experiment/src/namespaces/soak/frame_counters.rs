@@ -127,8 +127,8 @@ impl FrameCounters {
     }
 }
 
-/// Routes of interfaces do not count: they come and go with the links, once the kernel has found that no other host has
-/// their addresses.
+/// Counts the routes to `routes`' networks, but not those of the interfaces, which come and go with the links and
+/// appear only after duplicate address detection.
 fn routes(bed: &Bed) -> Option<u64> {
     let page = bed.page("routes");
     let of_networks = |rows: &Vec<Value>| {

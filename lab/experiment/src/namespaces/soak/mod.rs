@@ -68,7 +68,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Who forwards.
+    /// The forwarder.
     pub mode: Mode,
     /// Length of the run.
     pub duration: Span,

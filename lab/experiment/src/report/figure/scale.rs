@@ -6,10 +6,10 @@ use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 
 /// Maximum number of ticks of one axis, so that adjacent labels do not touch.
 const TICKS_MAX: f64 = 7.0;
-/// Minimum distance of two ticks of swept values, as a share of the axis.
+/// Minimum distance between two ticks of swept values, as a share of the axis.
 const APART: f64 = 0.05;
 
-/// The distance of two ticks: 1, 2 or 5 times a power of ten, with at most seven ticks in `span`.
+/// The distance between two ticks: 1, 2 or 5 times a power of ten, with at most seven ticks in `span`.
 pub(super) fn step(span: f64) -> f64 {
     if !(span > 0.0 && span.is_finite()) {
         return 1.0;

@@ -81,7 +81,7 @@ fn show_printed(m: &Measured, f: &mut Findings, what: &str, metric: &str) {
     f.shown(m.printed(), &what, by_floods);
 }
 
-/// Floods beside long TCP, by the number of floods.
+/// Floods against long TCP, by the number of floods.
 fn limited<'a>(m: &'a Measured, variant: &str, floods: u32) -> Point<'a> {
     m.at("lru-fq/fig5a", variant).and("flows", floods)
 }

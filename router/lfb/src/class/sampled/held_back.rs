@@ -207,8 +207,8 @@ fn rule(held: &Held) -> &'static str {
     }
 }
 
-/// The flow of these packets of one source, or the source if they belong to several flows; and the common part of
-/// their keys.
+/// The flow of these packets from one source, or the source if the packets belong to several flows; and the common part
+/// of the packets' keys.
 fn name(of: &[&Held]) -> (String, FlowKey) {
     let (first, key) = (of[0], of[0].shown_key());
     let is_common = |kind: KeyKind| {

@@ -1,7 +1,7 @@
 //! The web clients: closed loops, one thread each, with a new connection for each fetch.
 //!
-//! Every fetch is reported; a fetch that the end of the run cuts off has its age at that time: a mean over finished
-//! fetches only would favour a router that starves the rest.
+//! Every fetch is reported; a fetch that is unfinished at the end of the run counts with its age, because a mean over
+//! finished fetches only would favour a router that starves the rest.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
