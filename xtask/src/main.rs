@@ -5,8 +5,9 @@
 //! - `cargo xtask tidy`: checks the rules of ARCHITECTURE.md (`tidy`)
 //! - `cargo xtask golden [--update]`: compares recorded outputs, or records them again
 //! - `cargo xtask lines [FOLDER]`: counts lines by crate, of this repository or of another checkout
-//! - `cargo xtask compare | attacks | everyday | hostile | peers [ARGUMENT...]`: an experiment of the lab
-//!   (`lab/experiment/examples/experiments`)
+//! - `cargo xtask hostile | peers [ARGUMENT...]`: an experiment of the lab (`lab/experiment/examples/experiments`)
+//! - `cargo xtask compare | attacks | everyday [--runs N] [SCENARIO...]`: a suite of `weir compare`, whose page it
+//!   updates unless scenarios are named
 //! - `cargo xtask search [ROUNDS] [SEED]`: searches for the loads that harm honest traffic most behind the default discipline
 //!   (`core/discipline/examples/search`)
 
@@ -21,6 +22,9 @@ use std::thread;
 /// The beginning of each test command: the features, which decide what is compiled, are those of the whole workspace.
 const TEST: &str = "test --workspace --locked --no-fail-fast";
 
+/// The feature of control elements that share their desired state in etcd.
+const ETCD: &str = "--features weir-forces/etcd";
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -32,10 +36,10 @@ fn main() -> ExitCode {
         ["lines", folder] => lines(Path::new(folder)),
         ["golden"] => golden(false),
         ["golden", "--update"] => golden(true),
-        ["compare" | "attacks" | "everyday" | "hostile" | "peers", ..] => {
-            example("weir-lab", "experiments", &words)
-        }
-        ["search", ref numbers @ ..] => example("weir-discipline", "search", numbers),
+        ["hostile" | "peers", ..] => example("experiments", &words),
+        ["compare", ref words @ ..] => suite("comparison", words),
+        [name @ ("attacks" | "everyday"), ref words @ ..] => suite(name, words),
+        ["search", ref numbers @ ..] => example("search", numbers),
         _ => {
             eprintln!(
                 "usage: cargo xtask ci | test-lab | tidy | lines [FOLDER] | golden [--update] | peers [SCENARIO...] | compare [SCENARIO...] | \
@@ -58,10 +62,12 @@ fn ci() -> bool {
         let mut install = Command::new(root().join("scripts/install-packages"));
         let packages = scope.spawn(move || install.status().is_ok_and(|status| status.success()));
         let lints = "clippy --workspace --all-targets --locked -- -D warnings";
+        let with_etcd = format!("clippy --workspace {ETCD} --all-targets --locked -- -D warnings");
         let is_good = cargo(&["fmt", "--all", "--check"], &[])
             && tidy()
             && dependencies()
             && cargo(&words(lints), &[])
+            && cargo(&words(&with_etcd), &[])
             && cargo(&words(&format!("{TEST} --no-run")), &[]);
         packages.join().is_ok_and(|installed| installed) && is_good && tests()
     })
@@ -87,6 +93,12 @@ const LONG: &[&str] = &[
     "flow_control_of_a_control_element_keeps_them_alive_too",
     "throughput_is_found_between_the_interfaces_of_an_edge",
     "adjacencies_of_frr_survive_a_flood_of_exceptions",
+    "a_leader_dies_and_another_ce_serves_within_four_seconds",
+    "a_machine_with_the_leader_and_a_member_of_etcd_dies",
+    "any_member_of_etcd_dies_and_changes_go_on",
+    "a_deposed_leader_changes_nothing",
+    "a_leader_that_is_cut_off_gives_way_and_follows_afterwards",
+    "an_fe_that_cannot_reach_the_leader_keeps_its_state_and_returns",
 ];
 
 /// Tests that run at a time, for each processor: most of a test's time is waiting for a router, a timer or a peer.
@@ -107,9 +119,9 @@ fn tests() -> bool {
     cargo(&[words(&all), skipped].concat(), &threads)
 }
 
-/// Runs the long tests.
+/// Runs the long tests, with the features that only they need.
 fn long_tests() -> bool {
-    let all = format!("{TEST} --tests --");
+    let all = format!("{TEST} {ETCD} --tests --");
     cargo(&[&words(&all), LONG].concat(), &[])
 }
 
@@ -136,25 +148,41 @@ fn dependencies() -> bool {
     true
 }
 
+/// Compares recorded outputs, or records them. `weir` starts the other two programs, which its tests do not build: old
+/// programs would record old outputs.
 fn golden(update: bool) -> bool {
     let update = if update { "1" } else { "0" };
+    let programs = "build --locked -p weir-forces -p weir-lab";
     let tests = "test --locked -p weir -p weir-element -p weir-protocol --tests -- golden:: the_element_says_what_was_recorded association:: transaction::";
-    cargo(&words(tests), &[("WEIR_GOLDEN_UPDATE", update)])
+    cargo(&words(programs), &[]) && cargo(&words(tests), &[("WEIR_GOLDEN_UPDATE", update)])
 }
 
-/// Runs a release build of an example with these arguments.
-fn example(package: &str, name: &str, arguments: &[&str]) -> bool {
-    let run = [
-        "run",
-        "--release",
-        "--locked",
-        "-p",
-        package,
-        "--example",
-        name,
-        "--",
-    ];
+/// Runs a release build of an example, of whichever crate has it, with these arguments.
+fn example(name: &str, arguments: &[&str]) -> bool {
+    let run = ["run", "--release", "--locked", "--example", name, "--"];
     cargo(&[&run, arguments].concat(), &[])
+}
+
+/// Runs a suite of `weir compare`; words that are neither an option nor its value name scenarios.
+fn suite(name: &str, given: &[&str]) -> bool {
+    let mut arguments = vec!["compare", "--suite", name];
+    let mut given = given.iter();
+    while let Some(word) = given.next() {
+        if word.starts_with('-') {
+            arguments.push(word);
+            if *word != "--quick" {
+                arguments.extend(given.next());
+            }
+        } else {
+            arguments.extend(["--load", word]);
+        }
+    }
+    if !arguments.contains(&"--load") {
+        arguments.extend(["--document", "--out", "out"]);
+    }
+    eprintln!("`weir {}` does the same", arguments.join(" "));
+    let run = words("run --release --locked -p weir-lab --");
+    cargo(&[&run[..], &arguments].concat(), &[])
 }
 
 fn lines(root: &Path) -> bool {

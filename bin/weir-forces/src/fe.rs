@@ -4,13 +4,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use weir::Failure;
 use weir::configuration::{self, Admission};
 use weir::router::{Addition, Role, TakeOver};
 use weir_base::Span;
+use weir_forces_live::enrol::client::{Ce, Contacts, Fe};
+use weir_forces_live::enrol::files::Files;
 use weir_forces_live::fe::{Handle, Inputs, Params};
 use weir_forces_live::tml::identity::{Certificate, warnings};
 use weir_forces_live::tml::{
@@ -18,6 +21,7 @@ use weir_forces_live::tml::{
 };
 use weir_lfb::Plan;
 use weir_lfb::fe::{CePlan, FePlan};
+use weir_live::file::next_to;
 use weir_live::mutex::lock;
 use weir_live::router::Running;
 use weir_live::router::reader::Reader;
@@ -30,6 +34,13 @@ use weir_protocol::wire::message::Selects;
 const REQUESTS_MAX: usize = 256;
 /// Maximum bytes in the queue of the session with one CE; the transport has its own queue.
 const QUEUE_BYTES_MAX: usize = 4 << 20;
+
+/// Interval between contacts with each CE about certificates.
+const CONTACT_EVERY: Duration = Duration::from_secs(3600);
+/// Interval after a failure.
+const CONTACT_RETRY: Duration = Duration::from_secs(300);
+/// Interval after a change.
+const CONTACT_SOON: Duration = Duration::from_secs(1);
 
 /// A forwarding element: `weir-forces fe`.
 pub(crate) struct ForwardingElement;
@@ -55,6 +66,8 @@ impl Role for ForwardingElement {
         let params = prepare(config, &fe, plan)?;
         let (handle, inputs) = weir_forces_live::fe::inputs();
         Ok(Some(Arc::new(Element {
+            config: config.to_owned(),
+            reloaded: Arc::default(),
             plan: fe,
             handle,
             start: Mutex::new(Some((params, inputs))),
@@ -64,6 +77,9 @@ impl Role for ForwardingElement {
 
 /// The part of a running router that makes it a forwarding element.
 struct Element {
+    config: PathBuf,
+    /// Tells [`renew`] that certificates have been read again.
+    reloaded: Arc<Notify>,
     plan: FePlan,
     handle: Handle,
     /// The parameters and inputs for its start.
@@ -88,6 +104,10 @@ impl Addition for Element {
         for doubt in doubts(&params) {
             tracing::warn!("{doubt}");
         }
+        if let Some(fe) = enrolment(&self.config, &self.plan).filter(|fe| !fe.ces.is_empty()) {
+            let reloaded = Arc::clone(&self.reloaded);
+            tasks.spawn(renew(fe, Arc::clone(running), self.reloads(), reloaded));
+        }
         let (running, reader) = (Arc::clone(running), Arc::clone(reader));
         tasks.spawn(weir_forces_live::fe::run(
             running, reader, params, inputs, ends,
@@ -96,13 +116,80 @@ impl Addition for Element {
 
     fn reload(&self, config: &Path, plan: &Plan) -> Result<TakeOver<'_>, String> {
         let params = prepare(config, &self.plan, plan).map_err(|failure| failure.to_string())?;
-        Ok(Box::new(|| self.handle.replace_certificates(params.ces)))
+        Ok(Box::new(|| {
+            let changes = self.handle.replace_certificates(params.ces);
+            self.reloaded.notify_one();
+            changes
+        }))
     }
 
     fn enable(&self) -> Result<Option<String>, String> {
         let before = self.handle.enable()?;
         Ok(before.map(|why| why.to_string()))
     }
+}
+
+impl Element {
+    /// Reads the certificates, and returns the changes.
+    fn reloads(&self) -> impl Fn(&Plan) -> Result<Vec<String>, String> + Clone + Send + 'static {
+        let (config, fe, handle) = (self.config.clone(), self.plan.clone(), self.handle.clone());
+        move |plan| {
+            let params = prepare(&config, &fe, plan).map_err(|failure| failure.to_string())?;
+            handle.replace_certificates(params.ces)
+        }
+    }
+}
+
+/// Keeps certificates current, for as long as the FE runs.
+async fn renew(
+    fe: Fe,
+    running: Arc<Running>,
+    reloads: impl Fn(&Plan) -> Result<Vec<String>, String> + Clone + Send + 'static,
+    reloaded: Arc<Notify>,
+) -> String {
+    loop {
+        // Present the certificate of the files before the CE learns of it and removes the old pin.
+        let (reloads, router) = (reloads.clone(), Arc::clone(&running));
+        let changes = tokio::task::spawn_blocking(move || reloads(&router.in_force().plan)).await;
+        match changes.unwrap_or_else(|e| Err(e.to_string())) {
+            Ok(changes) if changes.is_empty() => {}
+            Ok(changes) => tracing::info!(changes = changes.join("; "), "certificates replaced"),
+            Err(why) => tracing::warn!(why, "cannot read the certificates"),
+        }
+        let Contacts { changes, failures } = fe.contact(false).await;
+        for why in &failures {
+            tracing::warn!(why, "cannot renew certificates");
+        }
+        let pause = match (&changes[..], &failures[..]) {
+            ([], []) => CONTACT_EVERY,
+            ([], _) => CONTACT_RETRY,
+            _ => CONTACT_SOON, // the CE has to learn what we trust and present now
+        };
+        let _ = tokio::time::timeout(pause, reloaded.notified()).await; // a reload cuts the pause short
+    }
+}
+
+/// The files and the CEs with which an FE enrols; `None` if it has no files for its certificate and key.
+pub(crate) fn enrolment(config: &Path, fe: &FePlan) -> Option<Fe> {
+    if fe.certificate.is_empty() || fe.key.is_empty() {
+        return None;
+    }
+    let own = Files::of(config, &fe.certificate, &fe.key);
+    let enrols = |ce: &CePlan| {
+        Some(Ce {
+            name: ce.name.clone(),
+            desk: ce.enrol.filter(|_| !ce.certificate.is_empty())?,
+            pins: next_to(config, &ce.certificate),
+        })
+    };
+    let ces: Vec<_> = fe.ces.iter().filter_map(enrols).collect();
+    Some(Fe {
+        id: fe.id,
+        name: own.certificate.file_stem()?.to_string_lossy().into_owned(),
+        own,
+        renews: ces.len() == fe.ces.len(),
+        ces,
+    })
 }
 
 /// `weir-forces check` of a forwarding element's configuration, with its certificates.
@@ -127,16 +214,22 @@ fn prepare(config: &Path, fe: &FePlan, plan: &Plan) -> Result<Params, Failure> {
         ("", "") => None,
         ("", _) | (_, "") => {
             let why = format!(
-                "{}: [fe] needs both `certificate` and `key`, or neither; `weir keys` makes them",
+                "{}: [fe] needs both `certificate` and `key`, or neither; `weir keys` generates them",
                 config.display()
             );
             return Err(Failure::Usage(why));
         }
         (certificate, key) => {
-            let identity = Identity::read(&beside(config, certificate), &beside(config, key));
-            Some(Arc::new(
-                identity.map_err(|e| Failure::Usage(e.to_string()))?,
-            ))
+            let own = Files::of(config, certificate, key);
+            let remedy = if fe.ces.iter().any(|ce| ce.enrol.is_some()) && !own.key.exists() {
+                format!("; enrol first: `weir enrol {}`", config.display())
+            } else {
+                String::new()
+            };
+            let identity = own
+                .read()
+                .map_err(|e| Failure::Usage(format!("{e}{remedy}")))?;
+            Some(Arc::new(identity))
         }
     };
     let faults = Arc::new(Faults::default());
@@ -215,7 +308,7 @@ fn remote(
     let usage = |e: &dyn std::fmt::Display| Failure::Usage(format!("[ce.{}]: {e}", ce.name));
     let pinned = match (identity, &*ce.certificate) {
         (Some(identity), file) if !file.is_empty() => {
-            let pins = Certificate::read_pins(&beside(config, file)).map_err(|e| usage(&e))?;
+            let pins = Certificate::read_pins(&next_to(config, file)).map_err(|e| usage(&e))?;
             let pins = pins.into_iter().map(|certificate| (Id(ce.id), certificate));
             let peers = Pins::new(pins).map_err(|e| usage(&e))?;
             Some(Pinned {
@@ -243,11 +336,4 @@ fn remote(
         },
     };
     Ok((ce.transport, remote))
-}
-
-/// A path of a configuration, which is relative to its file.
-fn beside(config: &Path, file: &str) -> PathBuf {
-    config
-        .parent()
-        .map_or_else(|| file.into(), |folder| folder.join(file))
 }

@@ -1,32 +1,24 @@
 //! `weir keys`: a certificate and its key, for a control element or a forwarding element.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use weir::Failure;
 use weir::output::print;
-use weir_forces_live::tml::identity::generate;
+use weir_forces_live::enrol::files::Files;
 
 /// Generates `NAME.crt` and `NAME.key`, and prints the certificate's fingerprint.
 pub(crate) fn run(name: &Path, days: u32) -> Result<(), Failure> {
     let common = common_name(name)?;
-    let (certificate, key) = (with_ending(name, ".crt"), with_ending(name, ".key"));
+    let files = Files::named(name);
     // Check before generating anything: a name that is already in use is the usual mistake.
-    for path in [&certificate, &key] {
+    for path in [&files.certificate, &files.key] {
         if path.symlink_metadata().is_ok() {
             return Err(failed(path, "the file exists and is not overwritten"));
         }
     }
-    let made = generate(common, days);
-    let made = made.map_err(|why| Failure::Run(format!("cannot generate a key: {why}")))?;
-    write(&key, &made.key, 0o600)?;
-    if let Err(failure) = write(&certificate, &made.certificate, 0o644) {
-        let _ = fs::remove_file(&key); // useless alone, and it would block the next attempt
-        return Err(failure);
-    }
-    let (certificate, key) = (certificate.display(), key.display());
+    let made = files.generate(common, days);
+    let made = made.map_err(|e| Failure::Run(e.to_string()))?;
+    let (certificate, key) = (files.certificate.display(), files.key.display());
     print(&format!(
         "{certificate}: the certificate; copy it to the peers\n{key}: the key; keep it here\nSHA-256 {}\n\
          valid until {}\n",
@@ -46,26 +38,6 @@ fn common_name(name: &Path) -> Result<&str, Failure> {
     }
 }
 
-fn with_ending(name: &Path, ending: &str) -> PathBuf {
-    let mut path = name.as_os_str().to_owned();
-    path.push(ending);
-    path.into()
-}
-
-fn write(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(mode);
-    let written = options.open(path).and_then(|mut file| {
-        let whole = file
-            .write_all(text.as_bytes())
-            .and_then(|()| file.sync_all());
-        whole.inspect_err(|_| {
-            let _ = fs::remove_file(path); // an incomplete file is useless
-        })
-    });
-    written.map_err(|error: io::Error| failed(path, error))
-}
-
 fn failed(path: &Path, why: impl std::fmt::Display) -> Failure {
     Failure::Run(format!("cannot write {}: {why}", path.display()))
 }
@@ -73,6 +45,7 @@ fn failed(path: &Path, why: impl std::fmt::Display) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use weir_forces_live::tml::Identity;

@@ -5,6 +5,7 @@
 
 mod ce;
 mod describe;
+mod enrol;
 mod fe;
 mod keys;
 mod list;
@@ -84,6 +85,24 @@ enum Command {
         #[arg(long, default_value = "365", value_parser = clap::value_parser!(u32).range(1..=36_500))]
         days: u32,
     },
+    /// Invite a forwarding element to enrol: print a token that works once
+    ///
+    /// The control element must run, with `enrol` in its file and [fe.NAME] with `certificate`. The token also identifies
+    /// the control element, so pass it on through a channel that others can neither read nor change.
+    Invite(enrol::InviteArguments),
+    /// Enrol a forwarding element at its control element, with a token of `weir invite`
+    ///
+    /// Generates a key, which never leaves this machine, and its certificate, and writes both, and the certificate of the
+    /// control element, into the files that the configuration names.
+    Enrol(enrol::EnrolArguments),
+    /// Renew the certificate of a forwarding element, or of the running control element
+    ///
+    /// Elements do this themselves, 30 days before their certificates expire. Associations continue.
+    Renew(enrol::RenewArguments),
+    /// Revoke certificates of a forwarding element, and end its association
+    ///
+    /// The control element never accepts these certificates again. To admit the forwarding element again, invite it.
+    Revoke(enrol::RevokeArguments),
     /// Print the manual page of a controller, discipline, table or drop reason
     Describe {
         /// Name of the controller, discipline, table or drop reason
@@ -123,6 +142,10 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Enable { router } => configuration::enable(&router.path()?),
         Command::Paths(arguments) => paths::run(&arguments),
         Command::Keys { name, days } => keys::run(&name, days),
+        Command::Invite(arguments) => enrol::invite(&arguments),
+        Command::Enrol(arguments) => enrol::enrol(&arguments),
+        Command::Renew(arguments) => enrol::renew(&arguments),
+        Command::Revoke(arguments) => enrol::revoke(&arguments),
         Command::Describe { name } => describe::run(&name),
         Command::List(arguments) => list::run(&arguments),
         Command::Completions { shell } => complete::register("weir-forces", shell),

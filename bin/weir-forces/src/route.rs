@@ -3,13 +3,16 @@
 //! A route has the form of `ip route`: `PREFIX [via ADDRESS] dev PORT [metric NUMBER]`. A file has one on each
 //! line; `#` begins a comment.
 
+mod explain;
+
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use weir::component::escaped;
 use weir::configuration;
 use weir::output::{print, print_json};
 use weir::table::{Column, Table};
-use weir::{CE_SOCKET_DEFAULT, Failure};
+use weir::{CeSocket, Failure};
 use weir_live::file::decoded;
 use weir_model::{RouteReport, RouteRequest, RouteVerb, RouteWish};
 use weir_northbound::client;
@@ -29,6 +32,11 @@ pub(crate) enum RouteCommand {
     Del(ChangeArguments),
     /// List the desired routes of forwarding elements
     List(ListArguments),
+    /// Explain whether packets to a destination leave forwarding elements, and if not, why
+    ///
+    /// Follows the path of the route from the routing suite to the next hop at the port, and stops at the first reason:
+    /// docs/forces.md lists all reasons, with their remedies.
+    Explain(explain::ExplainArguments),
 }
 
 #[derive(Debug, clap::Args)]
@@ -58,13 +66,6 @@ pub(crate) struct ListArguments {
     ce: CeSocket,
 }
 
-#[derive(Debug, clap::Args)]
-struct CeSocket {
-    /// The control element's `socket`
-    #[arg(long, env = "WEIR_SOCKET", default_value = CE_SOCKET_DEFAULT)]
-    socket: PathBuf,
-}
-
 /// `weir route`.
 pub(crate) fn run(command: &RouteCommand) -> Result<(), Failure> {
     match command {
@@ -72,6 +73,7 @@ pub(crate) fn run(command: &RouteCommand) -> Result<(), Failure> {
         RouteCommand::Replace(arguments) => change(RouteVerb::Replace, arguments),
         RouteCommand::Del(arguments) => change(RouteVerb::Delete, arguments),
         RouteCommand::List(arguments) => list(arguments),
+        RouteCommand::Explain(arguments) => explain::run(arguments),
     }
 }
 
@@ -99,7 +101,10 @@ fn change(verb: RouteVerb, arguments: &ChangeArguments) -> Result<(), Failure> {
 }
 
 fn list(arguments: &ListArguments) -> Result<(), Failure> {
-    let query = arguments.fe.as_ref().map(|fe| format!("?fe={fe}"));
+    let query = arguments
+        .fe
+        .as_ref()
+        .map(|fe| format!("?fe={}", escaped(fe)));
     let path = format!("/v1/service/route{}", query.unwrap_or_default());
     let routes = client::get::<Vec<RouteReport>>(&arguments.ce.socket, &path);
     let routes = routes.map_err(|e| Failure::Run(e.to_string()))?;
@@ -114,7 +119,10 @@ fn list(arguments: &ListArguments) -> Result<(), Failure> {
     ];
     let mut table = Table::new(&[&columns[..], &numbers].concat());
     for route in routes {
-        let via = route.via.unwrap_or_else(|| "-".to_owned());
+        let mut via = route.via.or(route.drops).unwrap_or_else(|| "-".to_owned());
+        if let Some(weight) = route.weight {
+            via += &format!(" weight {weight}");
+        }
         let metric = route.metric.to_string();
         let (origin, state) = (route.origin, route.state);
         table.row([
@@ -215,7 +223,7 @@ fn of_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<RouteWish, S
             }
             "proto" | "scope" => drop(value()?),
             "nexthop" => {
-                let why = "an FE supports one next hop per prefix; use several routes with different metrics";
+                let why = "a route of an operator has one next hop; use several routes with different metrics";
                 return Err(why.to_owned());
             }
             other => {

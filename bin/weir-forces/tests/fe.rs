@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::common::{Bench, eventually};
+use crate::router::without_objects;
 use tokio::time::timeout;
 use weir_base::Span;
 use weir_forces_live::tml::{Common, Link, Local, Security, Transport, tml};
@@ -244,13 +245,13 @@ async fn route(control: &mut Control) {
             .args(["route", "show", "proto", "119"])
             .output();
         let shown = String::from_utf8(ip.unwrap().stdout).unwrap();
-        let mut routes: Vec<String> = shown.lines().map(str::to_owned).collect();
+        let mut routes: Vec<String> = shown.lines().map(without_objects).collect();
         routes.sort();
         routes
     };
     let line = |row: u32| {
         let [_, a, b, _] = (row << 8).to_be_bytes();
-        format!("11.{a}.{b}.0/24 via 10.77.2.2 dev r1 metric 50 ")
+        format!("11.{a}.{b}.0/24 via 10.77.2.2 dev r1 metric 50")
     };
     let mut expected: Vec<String> = (0..ROWS).map(line).collect();
     expected.sort();

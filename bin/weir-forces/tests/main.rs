@@ -6,6 +6,7 @@
 mod common;
 mod controllers;
 mod exceptions;
+mod explain;
 mod fe;
 mod forces;
 mod fpf;

@@ -17,12 +17,25 @@ use weir_northbound::client;
 use crate::common::{self, eventually, eventually_or};
 use crate::exceptions::{CE, Elements};
 
+/// The words of what `ip route` prints, without the numbers of next-hop objects.
+pub(crate) fn without_objects(routes: &str) -> String {
+    let mut words = routes.split_whitespace();
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        match word {
+            "nhid" => drop(words.next()),
+            _ => kept.push(word),
+        }
+    }
+    kept.join(" ")
+}
+
 /// A namespace with a name, which vanishes with this value.
-struct Named(String);
+pub(crate) struct Named(String);
 
 impl Named {
     /// `None` where namespaces with names are not permitted.
-    fn new(what: &str) -> Option<Self> {
+    pub(crate) fn new(what: &str) -> Option<Self> {
         let named = Self(format!("weir-{what}-{}", std::process::id()));
         match named.ip_of_host(&["netns", "add", &named.0]) {
             Ok(_) => Some(named),
@@ -31,6 +44,10 @@ impl Named {
                 None
             }
         }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.0
     }
 
     fn ip_of_host(&self, arguments: &[&str]) -> io::Result<()> {
@@ -44,7 +61,7 @@ impl Named {
     }
 
     /// `ip` in the namespace, which must succeed.
-    fn ip(&self, command: &str) -> String {
+    pub(crate) fn ip(&self, command: &str) -> String {
         let arguments = ["-n", &self.0]
             .into_iter()
             .chain(command.split_whitespace());
@@ -56,7 +73,7 @@ impl Named {
     }
 
     /// The CE's file, with a router.
-    fn config(&self) -> String {
+    pub(crate) fn config(&self) -> String {
         format!(
             "{CE}[router.north]\nfe = \"edge1\"\nnamespace = \"{}\"\n",
             self.0
@@ -87,14 +104,26 @@ impl Drop for Folder {
     }
 }
 
-/// Prefix, next router and state of each route of the FE.
+/// Prefix, next router and state of each route of the FE, with an entry for each of several next hops.
 fn routes(elements: &Elements) -> Vec<String> {
     let routes = client::get::<Value>(&elements.socket(), "/v1/service/route").unwrap();
-    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let text = |value: &Value| match value.as_str() {
+        None | Some("") => "-".to_owned(),
+        Some(text) => text.to_owned(),
+    };
     let line = |route: &Value| {
-        ["prefix", "via", "port", "origin", "state"]
-            .map(|name| text(&route[name]))
-            .join(" ")
+        let via = ["via", "drops"].map(|name| &route[name]);
+        let via = via
+            .into_iter()
+            .find(|via| via.is_string())
+            .map_or("-".to_owned(), text);
+        let [prefix, port, origin, state] =
+            ["prefix", "port", "origin", "state"].map(|name| text(&route[name]));
+        let weight = route["weight"].as_u64().map(|n| format!("*{n}"));
+        format!(
+            "{prefix} {via}{} {port} {origin} {state}",
+            weight.unwrap_or_default()
+        )
     };
     routes.as_array().unwrap().iter().map(line).collect()
 }
@@ -131,25 +160,92 @@ fn an_fe_has_the_routes_of_its_suite() {
         ping().contains("bytes from 203.0.113.1")
     });
 
-    // The FE does not get routes of other protocols, nor routes that an FE cannot have, which the table counts.
-    suite.ip("route add 198.51.100.0/25 via 10.77.2.2");
-    suite.ip("route add blackhole 198.51.100.128/25 proto bgp");
-    suite.ip("route add 192.0.2.0/24 proto static nexthop via 10.77.2.2 nexthop via 10.77.1.2");
-    let first = |prefix: &str| {
-        routes(&elements)
-            .iter()
-            .any(|line| line.starts_with(prefix))
+    // Several next hops with their weights, and prefixes whose packets are dropped, in the FE's kernel and in its
+    // forwarding plane.
+    suite.ip("route add blackhole 198.51.100.128/26 proto bgp");
+    suite.ip("route add prohibit 198.51.100.192/26 proto bgp");
+    let two = "nexthop via 10.77.2.2 weight 3 nexthop via 10.77.1.2";
+    suite.ip(&format!("route add 192.0.2.0/24 proto static {two}"));
+    let kernel = |route: &str| {
+        let shown = run(
+            &elements.hosts.bed.router,
+            "ip",
+            &format!("route show {route} proto 119"),
+        );
+        without_objects(&shown.unwrap())
     };
-    eventually("the FE has the first of two next hops", || {
-        first("192.0.2.0/24 10.77.")
+    let both = "192.0.2.0/24 metric 50 nexthop via 10.77.1.2 dev r0 weight 1 nexthop via 10.77.2.2 dev r1 weight 3";
+    let has_in_kernel = |route: &str, expected: &str| {
+        let what = format!("the FE's kernel has {expected:?}");
+        eventually_or(&what, || kernel(route), || kernel(route) == expected);
+    };
+    has_in_kernel("192.0.2.0/24", both);
+    has_in_kernel("198.51.100.128/26", "blackhole 198.51.100.128/26 metric 50");
+    has_in_kernel("198.51.100.192/26", "prohibit 198.51.100.192/26 metric 50");
+    let plane = |prefix: &str| {
+        let routes = client::get::<Value>(&elements.socket(), "/v1/fe/edge1/v1/routes").unwrap();
+        let all = routes.as_array().unwrap();
+        all.iter()
+            .find(|route| route["prefix"] == prefix)
+            .cloned()
+            .unwrap_or_default()
+    };
+    eventually("packets are spread over the next hops", || {
+        let hops = &plane("192.0.2.0/24")["next_hops"];
+        (0..2).all(|n| hops[n]["weight"] == 1 + 2 * n) && hops[1]["gateway"] == "10.77.2.2"
     });
-    assert!(!first("198.51.100."), "{:?}", routes(&elements));
-    let differing = elements.ask("routers");
-    assert_eq!(differing[0]["differing"], 2, "{differing}");
-    assert_eq!(
-        differing[0]["first_differing"],
-        "192.0.2.0/24: several next hops"
+    let actions =
+        ["198.51.100.128/26", "198.51.100.192/26"].map(|prefix| plane(prefix)["action"].clone());
+    assert_eq!(actions, ["blackhole", "prohibit"]);
+    let listed = [
+        "192.0.2.0/24 10.77.1.2*1 lan router installed",
+        "192.0.2.0/24 10.77.2.2*3 wan router installed",
+        "198.51.100.128/26 blackhole - router installed",
+        "198.51.100.192/26 prohibit - router installed",
+    ];
+    eventually("the CE lists them", || {
+        let all = routes(&elements);
+        listed
+            .iter()
+            .all(|line| all.iter().any(|found| found == line))
+    });
+    // Without an interface, the FE's kernel has the rest of the route.
+    elements.hosts.ip("link set r0 down");
+    has_in_kernel(
+        "192.0.2.0/24",
+        "192.0.2.0/24 via 10.77.2.2 dev r1 metric 50",
     );
+    elements.hosts.ip("link set r0 up");
+    has_in_kernel("192.0.2.0/24", both);
+    // A next hop is withdrawn.
+    suite.ip("route replace 192.0.2.0/24 proto static via 10.77.1.2");
+    has_in_kernel(
+        "192.0.2.0/24",
+        "192.0.2.0/24 via 10.77.1.2 dev r0 metric 50",
+    );
+    suite.ip("route del prohibit 198.51.100.192/26 proto bgp");
+    has_in_kernel("198.51.100.192/26", "");
+
+    // The FE does not get routes of other protocols, nor next hops that it does not have, which the table counts.
+    suite.ip("route add 198.51.100.0/25 via 10.77.2.2");
+    suite.ip("link add other type veth peer name other1");
+    suite.ip("link set other up");
+    suite.ip("link set other1 up");
+    assert_eq!(elements.ask("routers")[0]["differing"], 0);
+    suite.ip("route add 198.18.0.0/24 proto static nexthop via 10.77.2.2 nexthop dev other");
+    let has_first = |prefix: &str| {
+        let all = routes(&elements);
+        all.iter().any(|line| line.starts_with(prefix))
+    };
+    eventually("the FE has the next hop that it can have", || {
+        has_first("198.18.0.0/24 10.77.2.2 wan")
+    });
+    assert!(!has_first("198.51.100.0/25"), "{:?}", routes(&elements));
+    let why = "198.18.0.0/24: some next hops through no TAP of the FE, or of another family";
+    eventually("the table has the reason", || {
+        let row = &elements.ask("routers")[0];
+        row["differing"] == 1 && row["first_differing"] == why
+    });
 
     // An operator's route of a lower metric goes before that of the suite.
     let mut add = Command::new(common::weir());
@@ -174,11 +270,14 @@ fn an_fe_has_the_routes_of_its_suite() {
     // The suite withdraws.
     suite.ip("route del 203.0.113.0/24 proto ospf");
     suite.ip("route del 192.0.2.0/24 proto static");
+    suite.ip("route del 198.18.0.0/24 proto static");
+    suite.ip("route del blackhole 198.51.100.128/26 proto bgp");
     eventually("the suite's routes are deleted", || {
         routes(&elements).len() == connected.len() + 1
     });
-    eventually("only the blackhole is left", || {
-        elements.ask("routers")[0]["differing"] == 1
+    has_in_kernel("198.51.100.128/26", "");
+    eventually("no route differs", || {
+        elements.ask("routers")[0]["differing"] == 0
     });
 }
 

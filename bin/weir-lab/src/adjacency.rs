@@ -8,7 +8,9 @@ use weir::table::Column::{Left, Right};
 use weir::table::Table;
 use weir_base::Span;
 use weir_experiment::scenario::Override;
-use weir_forces_lab::adjacency::{self, Flaps, Kind, NAME, Options, Row, VARIANTS, Variant};
+use weir_forces_lab::adjacency::{
+    self, Flaps, Kind, NAME, Options, PROTOCOLS, Row, VARIANTS, Variant,
+};
 
 use crate::run::{On, RunArguments, failure};
 
@@ -17,7 +19,7 @@ const DURATION_S: std::ops::RangeInclusive<u64> = 2..=3600;
 /// Default length of the flood, and with `--quick`.
 const DURATION: Span = Span::from_secs(60);
 const DURATION_QUICK: Span = Span::from_secs(10);
-/// Other programs that keep more CPUs busy make the figures doubtful.
+/// Other programs that keep more CPUs busy make the figures unreliable.
 const OTHERS_MAX: f64 = 0.25;
 
 /// Whether these are arguments for this run.
@@ -126,33 +128,35 @@ fn apply(options: &mut Options, set: &Override) -> Result<(), String> {
 }
 
 fn text(rows: &[Row], kinds: &str, duration: Span) -> String {
-    let mut table = Table::new(&[
-        Left("variant"),
-        Right("seed"),
-        Right("flood/s"),
-        Right("OSPF flaps"),
-        Right("BGP flaps"),
-        Right("BFD flaps"),
+    let first = [Left("variant"), Right("seed"), Right("flood/s")];
+    let last = [
         Right("all Full"),
         Right("convergence"),
         Right("under flood"),
         Right("Full after kill"),
-    ]);
+    ];
+    let protocols = PROTOCOLS.iter().map(|protocol| Right(protocol.title));
+    let columns = first.into_iter().chain(protocols).chain(last);
+    let mut table = Table::new(&columns.collect::<Vec<_>>());
     for row in rows {
-        let flaps = |flaps: Flaps| format!("{} / {}", flaps.same_port, flaps.elsewhere);
+        let flaps = |name| {
+            let flaps: Flaps = row.flaps.get(name).copied().unwrap_or_default();
+            format!("{} / {}", flaps.same_port, flaps.elsewhere)
+        };
         let time = |time: Option<f64>| time.map_or("none".to_owned(), |s| format!("{s:.2} s"));
-        table.row([
+        let first = [
             row.variant.to_owned(),
             row.seed.to_string(),
             format!("{:.0}", row.flood_per_s),
-            flaps(row.ospf),
-            flaps(row.bgp),
-            flaps(row.bfd),
+        ];
+        let last = [
             format!("{:.0} %", 100.0 * row.full_ratio),
             time(row.convergence_s),
             time(row.convergence_flooded_s),
             time(row.full_after_kill_s),
-        ]);
+        ];
+        let flaps = PROTOCOLS.iter().map(|protocol| flaps(protocol.name));
+        table.row(first.into_iter().chain(flaps).chain(last));
     }
     let busy = rows.iter().filter(|row| row.others_cpu_ratio > OTHERS_MAX);
     let busy = busy.map(|row| {
@@ -163,7 +167,8 @@ fn text(rows: &[Row], kinds: &str, duration: Span) -> String {
     });
     format!(
         "{table}{}\n\
-         Flood for {duration} through the port of r1: {kinds}. Flaps: with r1 / with neighbours at other ports.\n\
+         Flood for {duration} through the port of r1: {kinds}.\n\
+         Protocols: adjacencies that ended during the flood, with r1 / with neighbours at other ports.\n\
          all Full: samples in which every OSPF neighbour of the routers was Full. convergence: from the failure of a\n\
          link to the new routes. Full after kill: from kill -9 of the CE, which starts again at once.\n",
         busy.collect::<String>()
@@ -172,6 +177,8 @@ fn text(rows: &[Row], kinds: &str, duration: Span) -> String {
 
 #[cfg(test)]
 mod tests {
+    use weir_forces_lab::adjacency::AllFlaps;
+
     use super::*;
 
     #[test]
@@ -180,12 +187,13 @@ mod tests {
             variant: "classes",
             seed: 1,
             flood_per_s: 14_648.4,
-            ospf: Flaps {
-                same_port: 0,
-                elsewhere: 2,
-            },
-            bgp: Flaps::default(),
-            bfd: Flaps::default(),
+            flaps: AllFlaps::from([(
+                "ospf",
+                Flaps {
+                    same_port: 0,
+                    elsewhere: 2,
+                },
+            )]),
             full_ratio: 0.995,
             convergence_s: Some(0.05),
             convergence_flooded_s: None,
@@ -204,7 +212,8 @@ mod tests {
         let cells: Vec<_> = lines.next().unwrap().split("  ").map(str::trim).collect();
         let cells: Vec<_> = cells.into_iter().filter(|cell| !cell.is_empty()).collect();
         let expected = [
-            "classes", "1", "14648", "0 / 2", "0 / 0", "0 / 0", "100 %", "0.05 s", "none", "3.20 s",
+            "classes", "1", "14648", "0 / 2", "0 / 0", "0 / 0", "0 / 0", "0 / 0", "100 %",
+            "0.05 s", "none", "3.20 s",
         ];
         assert_eq!(cells, expected, "{text}");
     }

@@ -1,5 +1,6 @@
 //! `weir bench`: measurements of this machine, as tables or JSON.
 
+use serde::Serialize;
 use weir::Failure;
 use weir::output::{print, print_json};
 use weir::table::Column::{Left, Right};
@@ -7,7 +8,7 @@ use weir::table::Table;
 use weir_base::Span;
 use weir_benches::{
     classifier, discipline, flow_cache, forwarding, live, lookup, overload, pacing, simulator,
-    translation,
+    transfers, translation,
 };
 use weir_forces_lab::associations::{self, Bench, Row};
 use weir_forces_live::tml::Transport;
@@ -109,6 +110,18 @@ pub(crate) enum BenchCommand {
         #[arg(long)]
         json: bool,
     },
+    /// TCP of hosts with default offloads, compared with a copy loop and the kernel (needs root)
+    Transfers {
+        /// Number of rounds; each figure is the median
+        #[arg(long, default_value = "5", value_parser = clap::value_parser!(u64).range(1..=100))]
+        rounds: u64,
+        /// Seconds per forwarder and round
+        #[arg(long, default_value = "2.0", value_parser = seconds)]
+        seconds: f64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Simulator speed: bottleneck packets per second of CPU time
     Simulator {
         /// Number of rounds; each figure is the best round
@@ -153,46 +166,26 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
                 transports: transports.clone(),
             };
             let rows = associations::bench(&options).map_err(|e| Failure::Run(e.to_string()))?;
-            if json {
-                print_json(&rows)
-            } else {
-                print(&forces_table(&rows))
-            }
+            show(json, &rows[..], forces_table)
         }
         BenchCommand::Classifier { quick, json } => {
             const ROUNDS: usize = 5;
             let rows = classifier::run(ROUNDS, quick).map_err(|e| Failure::Run(e.to_string()))?;
-            if json {
-                print_json(&rows)
-            } else {
-                print(&classifier::table(&rows))
-            }
+            show(json, &rows[..], classifier::table)
         }
         BenchCommand::Discipline { quick, json } => {
             let rows = discipline::run(quick).map_err(wrong)?;
-            if json {
-                print_json(&rows)
-            } else {
-                print(&discipline::table(&rows))
-            }
+            show(json, &rows[..], discipline::table)
         }
         BenchCommand::Encapsulation { quick, json } => {
             const ROUNDS: usize = 5;
             let rows =
                 encapsulation::run(ROUNDS, quick).map_err(|e| Failure::Run(e.to_string()))?;
-            if json {
-                print_json(&rows)
-            } else {
-                print(&encapsulation::table(&rows))
-            }
+            show(json, &rows[..], encapsulation::table)
         }
         BenchCommand::FlowCache { quick, json } => {
             let rows = flow_cache::run(quick).map_err(wrong)?;
-            if json {
-                print_json(&rows)
-            } else {
-                print(&flow_cache::table(&rows))
-            }
+            show(json, &rows[..], flow_cache::table)
         }
         BenchCommand::Forwarding { packets, json } => {
             const ROUNDS: usize = 5;
@@ -201,36 +194,20 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
                 path: forwarding::run(&disciplines, ROUNDS, packets as usize).map_err(wrong)?,
                 headers: headers::run(ROUNDS).map_err(|e| Failure::Run(e.to_string()))?,
             };
-            if json {
-                print_json(&report)
-            } else {
-                print(&forwarding_table(&report))
-            }
+            show(json, &report, forwarding_table)
         }
         BenchCommand::Lookup { rounds, json } => {
             let rows = lookup::run(rounds as usize).map_err(wrong)?;
-            if json {
-                print_json(&rows)
-            } else {
-                print(&lookup_table(&rows))
-            }
+            show(json, &rows[..], lookup_table)
         }
         BenchCommand::Translation { json } => {
             const ROUNDS: usize = 5;
             let rows = translation::run(ROUNDS, 1_000_000).map_err(wrong)?;
-            if json {
-                print_json(&rows)
-            } else {
-                print(&translation_table(&rows))
-            }
+            show(json, &rows[..], translation_table)
         }
         BenchCommand::Simulator { rounds, json } => {
             let rows = simulator::run(rounds as usize).map_err(|e| Failure::Run(e.to_string()))?;
-            if json {
-                print_json(&rows)
-            } else {
-                print(&simulator_table(&rows))
-            }
+            show(json, &rows[..], simulator_table)
         }
         BenchCommand::Live {
             rounds,
@@ -238,11 +215,7 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
             json,
         } => {
             let report = live::run(rounds as usize, seconds).map_err(failed)?;
-            if json {
-                print_json(&report)
-            } else {
-                print(&live_table(&report))
-            }
+            show(json, &report, live_table)
         }
         BenchCommand::Overload {
             rounds,
@@ -250,20 +223,33 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
             json,
         } => {
             let rows = overload::run(rounds as usize, seconds).map_err(failed)?;
-            if json {
-                print_json(&rows)
-            } else {
-                print(&overload_table(&rows))
-            }
+            show(json, &rows[..], overload_table)
+        }
+        BenchCommand::Transfers {
+            rounds,
+            seconds,
+            json,
+        } => {
+            let rows = transfers::run(rounds as usize, seconds).map_err(failed)?;
+            show(json, &rows[..], transfers_table)
         }
         BenchCommand::Pacing { seconds, json } => {
             let rows = pacing::run(seconds).map_err(failed)?;
-            if json {
-                print_json(&rows)
-            } else {
-                print(&pacing_table(&rows))
-            }
+            show(json, &rows[..], pacing_table)
         }
+    }
+}
+
+/// Prints results as JSON or as a table.
+fn show<R: Serialize + ?Sized>(
+    json: bool,
+    results: &R,
+    table: impl FnOnce(&R) -> String,
+) -> Result<(), Failure> {
+    if json {
+        print_json(&results)
+    } else {
+        print(&table(results))
     }
 }
 
@@ -447,6 +433,27 @@ fn live_table(report: &live::Report) -> String {
         ]);
     }
     format!("{forwarding}\n{table}")
+}
+
+fn transfers_table(rows: &[transfers::Row]) -> String {
+    let mut table = Table::new(&[
+        Left("FORWARDED BY"),
+        Right("CONNECTIONS"),
+        Right("MBIT/S"),
+        Right("OF COPY LOOP"),
+        Right("CPU MS PER GBIT"),
+    ]);
+    for row in rows {
+        let cpu = row.cpu_ms_per_gbit;
+        table.row([
+            row.way.clone(),
+            row.connections.to_string(),
+            format!("{:.0}", row.mbps),
+            format!("{:.2}", row.of_copy_loop),
+            cpu.map_or_else(|| "-".to_owned(), |cpu| format!("{cpu:.1}")),
+        ]);
+    }
+    table.to_string()
 }
 
 fn overload_table(rows: &[overload::Row]) -> String {

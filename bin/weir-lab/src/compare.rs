@@ -2,14 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use weir::Failure;
 use weir::output::{print, print_json};
 use weir_base::Rate;
+use weir_base::setting::{did_you_mean, nearest};
 use weir_experiment::RunOptions;
-use weir_experiment::compare::{self, Candidate, Chosen, Options, candidate, chosen};
+use weir_experiment::compare::{
+    self, Candidate, Chosen, Options, SUITES, Suite, candidate, chosen,
+};
 
 use crate::complete;
-use crate::run::{On, RunsArguments, check_writable, failure, source, written};
+use crate::run::{On, RunsArguments, check_writable, failure, note_written, source, written};
 use crate::scenarios::Source;
 
 /// Minimum number of disciplines of a comparison.
@@ -23,17 +27,25 @@ pub(crate) struct CompareArguments {
     /// Disciplines to compare, with optional parameters: lru_fq:cache=128,key=source [default: all]
     #[arg(value_name = "DISCIPLINE", add = weir::complete::disciplines())]
     disciplines: Vec<Candidate>,
-    /// A load from `weir list loads`, or a scenario with a link named `bottleneck`; may be repeated [default: rrul,
-    /// mix, floods and hogs in simulation; rrul, mix and demo in the lab]
+    /// A load from `weir list loads`, or a scenario with a link named `bottleneck`, or with --suite a scenario of the
+    /// suite; may be repeated [default: rrul, mix, floods and hogs in simulation; rrul, mix and demo in the lab; all
+    /// of the suite]
     #[arg(long, value_name = "LOAD", add = complete::loads())]
     load: Vec<String>,
     /// Bottleneck rate, like "50 Mbit" [default: each load's own rate]
     #[arg(long)]
     rate: Option<Rate>,
+    /// Run the scenarios of a suite, which have their own disciplines and seeds, and print its tables as Markdown
+    #[arg(long, value_parser = suites(), conflicts_with_all = ["disciplines", "rate", "json"])]
+    suite: Option<&'static Suite>,
+    /// Write the summary of the suite to its page in `docs/` instead of printing the tables; run it in the root of
+    /// weir's repository
+    #[arg(long, requires = "suite", conflicts_with = "load")]
+    document: bool,
     #[command(flatten)]
     runs: RunsArguments,
-    /// Write a page with plots (compare.html) and the tables (compare.json) to this folder; finished runs are stored
-    /// there, so that the same command resumes an interrupted comparison
+    /// Write a page with plots (compare.html) and the tables (compare.json, with --suite SUITE.md) to this folder;
+    /// finished runs are stored there, so that the same command resumes an interrupted comparison
     #[arg(long, value_name = "DIR", value_parser = weir::output::folder)]
     out: Option<PathBuf>,
     /// Print the tables as JSON
@@ -41,8 +53,25 @@ pub(crate) struct CompareArguments {
     json: bool,
 }
 
+fn suites() -> impl TypedValueParser<Value = &'static Suite> {
+    let values = SUITES.map(|suite| PossibleValue::new(suite.name).help(suite.about));
+    PossibleValuesParser::new(values).try_map(|name| {
+        let mut suites = SUITES.into_iter();
+        suites
+            .find(|suite| suite.name == name)
+            .ok_or("no such suite")
+    })
+}
+
 /// `weir compare`.
 pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
+    let common = RunOptions {
+        keep: arguments.out.clone(),
+        ..arguments.runs.options()?
+    };
+    if let Some(suite) = arguments.suite {
+        return run_suite(suite, arguments, &common);
+    }
     let loads = arguments.load.iter().map(|word| load(word));
     let loads = loads.collect::<Result<Vec<Chosen>, Failure>>()?;
     let options = Options {
@@ -54,10 +83,7 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
         },
         rate: arguments.rate,
         both: arguments.runs.on == On::Both,
-        run: RunOptions {
-            keep: arguments.out.clone(),
-            ..arguments.runs.options()?
-        },
+        run: common,
     };
     if let Some(folder) = &arguments.out {
         check_writable(folder)?;
@@ -71,6 +97,50 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     if let Some(folder) = &arguments.out {
         let files = compare::write(&comparison, folder).map_err(failure)?;
         written(&files, folder)?;
+    }
+    Ok(())
+}
+
+/// `weir compare --suite`.
+fn run_suite(
+    suite: &Suite,
+    arguments: &CompareArguments,
+    common: &RunOptions,
+) -> Result<(), Failure> {
+    if arguments.runs.on == On::Both {
+        let why = "--suite runs in one habitat: use --on sim or --on lab";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    let mut loads: Vec<Chosen> = suite.loads().collect();
+    if !arguments.load.is_empty() {
+        let find = |word: &String| {
+            let found = loads.iter().find(|load| load.name == *word);
+            found.cloned().ok_or_else(|| {
+                let near = nearest(word, loads.iter().map(|load| load.name.as_str()));
+                let (near, suite) = (did_you_mean(near), suite.name);
+                Failure::Usage(format!(
+                    "unknown load `{word}` of the suite `{suite}`{near}"
+                ))
+            })
+        };
+        loads = arguments.load.iter().map(find).collect::<Result<_, _>>()?;
+    }
+    if let Some(folder) = &arguments.out {
+        check_writable(folder)?;
+    }
+    let root = Path::new(".");
+    if arguments.document {
+        suite.check_page(root).map_err(failure)?;
+    }
+    let loads = suite.run(&loads, common).map_err(failure)?;
+    if arguments.document {
+        note_written(&suite.document(root, &loads).map_err(failure)?);
+    } else {
+        print(&suite.text(&loads))?;
+    }
+    if let Some(folder) = &arguments.out {
+        let file = suite.write(folder, &loads).map_err(failure)?;
+        written(&[file], folder)?;
     }
     Ok(())
 }

@@ -178,10 +178,15 @@ pub(crate) fn check_writable(folder: &Path) -> Result<(), Failure> {
 
 /// Prints the names of a report's files, and removes the finished runs in its folder, because the report contains them.
 pub(crate) fn written(files: &[PathBuf], folder: &Path) -> Result<(), Failure> {
+    note_written(files);
+    weir_experiment::forget(folder).map_err(|e| Failure::Run(e.to_string()))
+}
+
+/// Prints the names of written files.
+pub(crate) fn note_written(files: &[PathBuf]) {
     for file in files {
         note(&format!("written: {}", file.display()));
     }
-    weir_experiment::forget(folder).map_err(|e| Failure::Run(e.to_string()))
 }
 
 /// The lab's traffic tools.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use weir_base::setting::{did_you_mean, nearest};
-use weir_experiment::scenario::source::BUILT_IN;
+use weir_experiment::scenario::source::{BUILT_IN, title};
 use weir_forces_lab::adjacency;
 
 /// Name and text of each scenario that can be run, ordered by name. Files without a title are parts of others.
@@ -54,17 +54,6 @@ pub(crate) fn find(given: &Path) -> Result<Source, String> {
             ))
         }
     }
-}
-
-/// The title of a scenario, from its `title` line.
-pub(crate) fn title(text: &str) -> &str {
-    let titles = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("title = \""));
-    titles
-        .map(|rest| rest.trim_end().trim_end_matches('"'))
-        .next()
-        .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use weir_base::setting::{did_you_mean, nearest};
@@ -13,14 +13,7 @@ use weir_model::{ComponentPath, ElementPath, Value};
 use weir_northbound::client;
 
 use crate::output::{note, one_line, print, print_json, print_json_to_reader, print_to_reader};
-use crate::{CE_SOCKET_DEFAULT, Failure, RouterSocket};
-
-#[derive(Debug, clap::Args)]
-struct CeSocket {
-    /// The control element's `socket`
-    #[arg(long, env = "WEIR_SOCKET", default_value = CE_SOCKET_DEFAULT)]
-    socket: PathBuf,
-}
+use crate::{CeSocket, Failure, RouterSocket};
 
 /// Arguments of `weir get`.
 #[derive(Debug, clap::Args)]
@@ -209,7 +202,7 @@ fn show_notice(bytes: &[u8], json: bool) -> Result<bool, Failure> {
     }
     match json {
         true => print_json_to_reader(&serde_json::to_string(&notice).unwrap_or_default()), // plain values
-        false => print_to_reader(&format!("{}\n", one_line(&line(&notice)))),
+        false => print_to_reader(&format!("{}\n", one_line(&notice.to_string()))),
     }
 }
 
@@ -228,31 +221,14 @@ pub fn escaped(text: &str) -> String {
 fn lines(value: &Value) -> String {
     let lines: Vec<_> = match value {
         Value::Struct(members) => {
-            let member = |(name, value): &(_, Value)| format!("{name}: {}", line(value));
+            let member = |(name, value): &(_, Value)| format!("{name}: {value}");
             members.iter().map(member).collect()
         }
-        Value::List(rows) => rows.iter().map(line).collect(),
-        value => vec![line(value)],
+        Value::List(rows) => rows.iter().map(Value::to_string).collect(),
+        value => vec![value.to_string()],
     };
     let lines: Vec<_> = lines.iter().map(|line| one_line(line)).collect();
     lines.join("\n")
-}
-
-/// A value in one line.
-fn line(value: &Value) -> String {
-    match value {
-        Value::Text(text) => text.clone(),
-        Value::Absent => "-".to_owned(),
-        Value::Struct(members) => {
-            let member = |(name, value): &(_, Value)| format!("{name}={}", line(value));
-            members.iter().map(member).collect::<Vec<_>>().join(" ")
-        }
-        Value::List(rows) => {
-            let rows: Vec<_> = rows.iter().map(line).collect();
-            format!("[{}]", rows.join(", "))
-        }
-        other => serde_json::to_string(other).unwrap_or_default(), // plain values
-    }
 }
 
 #[cfg(test)]

@@ -34,13 +34,13 @@ pub mod top;
 use std::path::PathBuf;
 
 pub use program::Failure;
-pub use service::RouterSocket;
+pub use service::{CeSocket, RouterSocket};
 
 /// The default socket of a router.
 pub const SOCKET_DEFAULT: &str = "/run/weir/weir.sock";
 
 /// The default socket of a control element.
-pub const CE_SOCKET_DEFAULT: &str = "/run/weir-ce/ce.sock";
+const CE_SOCKET_DEFAULT: &str = "/run/weir-ce/ce.sock";
 
 /// An FE that is reached through its control element.
 #[derive(Debug, clap::Args)]

@@ -43,7 +43,7 @@ enum Command {
     /// Queue the packets that an interface sends and receives, next to the kernel, until SIGTERM
     ///
     /// The kernel routes, filters and translates as before, and its configuration stays as it is. weir decides which
-    /// packet goes next, in both directions. When weir ends, crashes or hangs, the kernel goes on alone.
+    /// packet goes next, in both directions. When weir ends, crashes or hangs, the kernel continues alone.
     Queue(queue::QueueArguments),
     /// Validate a configuration without starting anything
     Check {
@@ -126,7 +126,7 @@ enum Command {
     Classify(classify::ClassifyArguments),
     /// Print the manual page of a discipline, table or drop reason
     Describe {
-        /// Its name; `weir list disciplines` and `tables` list the names
+        /// Name of the discipline, table or drop reason; `weir list disciplines` and `tables` list names
         #[arg(add = complete::mechanisms())]
         name: String,
     },
@@ -136,7 +136,7 @@ enum Command {
     ///
     /// For bash: weir completions bash > ~/.local/share/bash-completion/completions/weir
     Completions {
-        /// Which shell
+        /// Shell to complete for
         shell: clap_complete::Shell,
     },
     /// Print the manual pages of this program
@@ -173,7 +173,10 @@ const OTHERS: &[(&str, &str, &[&str])] = &[
     (
         FORCES,
         "Many routers as one (ForCES)",
-        &["ce", "fe", "enable", "keys", "paths", "route", "watch"],
+        &[
+            "ce", "fe", "enable", "enrol", "invite", "keys", "paths", "renew", "revoke", "route",
+            "watch",
+        ],
     ),
 ];
 

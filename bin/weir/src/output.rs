@@ -13,6 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use weir_live::file::with_suffix;
 use weir_live::hangup;
 
 use crate::Failure;
@@ -151,9 +152,7 @@ pub fn folder(text: &str) -> Result<PathBuf, String> {
 pub fn write_file(path: &Path, text: &str, overwrite: bool) -> io::Result<()> {
     let target = fs::canonicalize(path); // a symbolic link stays a link
     let target = target.as_deref().unwrap_or(path);
-    let mut beside = target.as_os_str().to_owned();
-    beside.push(format!(".{}", std::process::id()));
-    let beside = PathBuf::from(beside);
+    let beside = with_suffix(target, &format!(".{}", std::process::id()));
     let mut options = OpenOptions::new();
     let written = options
         .write(true)

@@ -55,7 +55,7 @@ pub fn main<A: FromArgMatches>(
     complete::answer(command);
     // This comes first, so that a router that receives a signal while it starts stops in an orderly way.
     if let Err(error) = signals::hold() {
-        return fail(1, &format!("cannot hold signals: {error}"));
+        return fail(1, &format!("cannot block signals: {error}"));
     }
     let matches = command().try_get_matches();
     let arguments = match matches.and_then(|matches| A::from_arg_matches(&matches)) {
@@ -89,7 +89,7 @@ pub fn waits() -> Result<(), Failure> {
 
 /// Unblocks the signals that have been pending since the program started.
 pub fn release_signals() -> Result<(), Failure> {
-    signals::release().map_err(|e| Failure::Run(format!("cannot release signals: {e}")))
+    signals::release().map_err(|e| Failure::Run(format!("cannot unblock signals: {e}")))
 }
 
 /// Prints the error of a result, and returns its exit code.

@@ -83,7 +83,8 @@ fn save(arguments: &QueueArguments, text: &str) -> Result<(), Failure> {
     }
     if let Some(reflectors) = &arguments.reflectors {
         note(&format!(
-            "note: permit the service to ping: `systemctl edit {service}`, [Service], IPAddressAllow={reflectors}"
+            "note: permit the service to ping: run `systemctl edit {service}`, and write \
+             IPAddressAllow={reflectors} below [Service]"
         ));
     }
     print(&format!(

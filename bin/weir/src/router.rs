@@ -211,7 +211,7 @@ async fn serve(
         }
     };
     tracing::info!(
-        "router stops: the kernel forwards, and queues drain; another signal stops it immediately"
+        "the router is stopping: the kernel forwards, and queues drain; another signal stops it immediately"
     );
     tokio::select! {
         () = stop(Arc::clone(&running), end_element) => {}

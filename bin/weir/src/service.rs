@@ -81,6 +81,14 @@ impl RouterSocket {
     }
 }
 
+/// The socket of a control element.
+#[derive(Debug, clap::Args)]
+pub struct CeSocket {
+    /// The control element's `socket`
+    #[arg(long, env = "WEIR_SOCKET", default_value = CE_SOCKET_DEFAULT)]
+    pub socket: PathBuf,
+}
+
 /// The sockets below `run` at which routers answer, in order.
 fn routers(run: &Path) -> Vec<PathBuf> {
     let folders = fs::read_dir(run).into_iter().flatten().flatten();
@@ -94,8 +102,8 @@ fn routers(run: &Path) -> Vec<PathBuf> {
     sockets
 }
 
-/// Whether a router listens at a socket. A killed router leaves its socket behind; a socket that this user may not use
-/// counts, so that the error names it.
+/// Whether a router listens at a socket. A killed router leaves its socket behind, which does not count. A socket
+/// without permission for this user counts, so that the error names it.
 pub(crate) fn answers(socket: &Path) -> bool {
     let no_router = [ErrorKind::NotFound, ErrorKind::ConnectionRefused];
     UnixStream::connect(socket).map_or_else(|error| !no_router.contains(&error.kind()), |_| true)

@@ -307,7 +307,7 @@ impl Bench {
             let now = Instant::now();
             let _ = device.receive(64, &mut |frame| {
                 if lies.load(Ordering::Relaxed) {
-                    liar.take(frame.bytes, now);
+                    liar.take(&frame.bytes, now);
                 }
             });
             for answer in liar.answers(now) {

@@ -248,6 +248,10 @@ fn golden_wrong_usage() {
         (&["compare", "fifo", "lru_fq:cach=1"], "info"),
         (&["compare", "fifo", "sfq", "--load", "rruul"], "info"),
         (
+            &["compare", "--suite", "attacks", "--load", "few-flods"],
+            "info",
+        ),
+        (
             &["compare", "fifo", "sfq", "--load", "readme/uplink"],
             "info",
         ),
@@ -333,7 +337,7 @@ fn ids_are_only_added() {
     let recorded = fs::read_to_string(root.join(FILE)).unwrap_or_default();
     for (id, name) in recorded.lines().filter_map(|line| line.split_once(' ')) {
         let now = ids.entry(id.to_owned()).or_insert_with(|| name.to_owned());
-        assert_eq!(now, name, "{id} belongs to `{name}` for ever");
+        assert_eq!(now, name, "{id} belongs to `{name}` forever");
     }
     let lines: String = ids
         .iter()

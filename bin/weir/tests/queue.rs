@@ -106,7 +106,7 @@ fn tunnelled() -> Option<(Bench, Tunnel)> {
 
 fn carry(from: &mut Tun, to: &mut Tun) -> usize {
     let taken = from.receive(64, &mut |packet| {
-        assert_eq!(to.transmit(&[packet.bytes]).unwrap(), 1);
+        assert_eq!(to.transmit(&[&packet.bytes]).unwrap(), 1);
     });
     taken.unwrap()
 }

@@ -87,6 +87,11 @@ impl Span {
     pub const fn times(self, factor: u64) -> Self {
         Self(self.0.saturating_mul(factor))
     }
+
+    /// Number of steps of this length that cover the span.
+    pub const fn steps(self, step: Self) -> usize {
+        self.0.div_ceil(step.0) as usize
+    }
 }
 
 impl Add<Span> for Instant {
@@ -117,7 +122,7 @@ impl Sub for Span {
 }
 
 impl fmt::Display for Span {
-    /// The largest unit that shows the value exactly: `1500 us` prints as `1.5 ms`.
+    /// Prints in the largest unit in which the value is at least 1: `1500 us` as `1.5 ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, name) = match self.0 {
             0 => return f.write_str("0 s"),

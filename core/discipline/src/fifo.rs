@@ -71,10 +71,10 @@ pub struct Fifo {
 }
 
 impl Fifo {
-    /// Whether nothing is queued.
+    /// Whether nothing is queued, and `packets` packets could be.
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.queue.packets.is_empty()
+    pub(crate) fn passes(&self, packets: usize) -> bool {
+        self.queue.packets.is_empty() && packets <= self.params.limit
     }
 }
 

@@ -82,7 +82,7 @@ params! {
         pub buffer: Bytes = Parameter::new("buffer", Kind::Bytes(Bytes(2_000), Bytes(1_000_000_000)), "1 GB",
             "maximum bytes that wait for the rate, without the packet that is being sent").id(7),
         /// Whether nothing is sent.
-        pub outage: bool = Parameter::new("outage", Kind::Flag, "false", "nothing is sent for now").id(8),
+        pub outage: bool = Parameter::new("outage", Kind::Flag, "false", "no packet is sent").id(8),
     }
 }
 
@@ -433,7 +433,7 @@ mod tests {
 
     #[test]
     fn the_jitter_is_within_its_range() {
-        // 10 ms +- 2 ms: the least draw gives 8 ms, the middle one 10 ms, the greatest 12 ms.
+        // 10 ms +- 2 ms: the lowest draw gives 8 ms, the middle one 10 ms, the highest 12 ms.
         let params = Params {
             jitter: Span::from_millis(2),
             ..params()

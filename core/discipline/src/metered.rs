@@ -56,11 +56,11 @@ impl Inner {
     }
 }
 
-/// The new parameters are for another kind than the discipline in place.
+/// The new parameters are for a kind of discipline other than the current one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the running discipline is {in_place}, but the new parameters are for {offered}")]
 pub struct SpecMismatch {
-    /// Kind in place.
+    /// Kind of the current discipline.
     pub in_place: &'static str,
     /// Kind of the parameters.
     pub offered: &'static str,
@@ -123,18 +123,18 @@ impl Metered {
         packet
     }
 
-    /// Whether [`Self::dequeue`] would return any packet that arrives alone at an idle link: true for an empty
-    /// plain queue.
+    /// Whether this number of packets, arriving together at an idle link, would all be dequeued in their order: true
+    /// only for an empty plain queue that can hold them.
     #[inline]
-    pub fn passes(&self) -> bool {
-        matches!(&self.inner, Inner::Fifo(fifo) if fifo.is_empty())
+    pub fn passes(&self, packets: usize) -> bool {
+        matches!(&self.inner, Inner::Fifo(fifo) if fifo.passes(packets))
     }
 
-    /// Counts a packet that [passes](Self::passes), as if it were queued and taken at once.
+    /// Counts packets that [pass](Self::passes), as if they were queued and taken at once.
     #[inline]
-    pub fn pass(&mut self, packet: &Packet) {
-        self.ledger.received.count(packet.bytes());
-        self.ledger.sent.count(packet.bytes());
+    pub fn pass(&mut self, packets: Tally) {
+        self.ledger.received += packets;
+        self.ledger.sent += packets;
         self.balance();
     }
 

@@ -3,6 +3,7 @@
 //! The hash is keyed (SipHash-1-3), per process in live and from the seed in sim, so that a sender
 //! cannot aim at a bucket.
 
+use std::cell::Cell;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -288,10 +289,11 @@ pub struct Keys {
 pub struct Shared(u32);
 
 /// A flow key with its hash.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Hashed {
     key: FlowKey,
-    flow_hash: u64,
+    /// Zero until it is needed: a plain queue needs it for none of its packets.
+    flow_hash: Cell<u64>,
 }
 
 impl Keys {
@@ -314,22 +316,16 @@ impl Keys {
     /// Stores the key of the packet at `slot`.
     #[inline]
     pub fn set(&mut self, slot: Slot, key: FlowKey) {
-        let flow_hash = self.hash_key(&key);
         let entry = &mut self.entries[slot.0 as usize];
         entry.key = key;
-        entry.flow_hash = flow_hash;
-    }
-
-    /// A key with its hash under the secret of this table.
-    fn hashed(&self, key: FlowKey) -> Hashed {
-        let flow_hash = self.hash_key(&key);
-        Hashed { key, flow_hash }
+        entry.flow_hash = Cell::new(0);
     }
 
     /// Stores a key for all packets of a flow, in a table that has no room for a key per slot. A packet then
     /// costs four bytes here. The key is never removed.
     pub fn share(&mut self, key: FlowKey) -> Shared {
-        self.entries.push(self.hashed(key));
+        let flow_hash = Cell::new(0);
+        self.entries.push(Hashed { key, flow_hash });
         Shared(self.entries.len() as u32 - 1)
     }
 
@@ -362,7 +358,7 @@ impl Keys {
 
     /// Copies the key of one slot to another (a duplicate, a fragment).
     pub fn copy(&mut self, from: Slot, to: Slot) {
-        self.entries[to.0 as usize] = self.entries[from.0 as usize];
+        self.entries[to.0 as usize] = self.entries[from.0 as usize].clone();
     }
 
     /// The whole key of a packet.
@@ -378,7 +374,15 @@ impl Keys {
     /// The keyed hash of [`Self::key_at`].
     #[inline]
     pub fn hash_at(&self, slot: Slot) -> u64 {
-        self.entry(slot).flow_hash
+        self.flow_hash(self.entry(slot))
+    }
+
+    #[inline]
+    fn flow_hash(&self, entry: &Hashed) -> u64 {
+        if entry.flow_hash.get() == 0 {
+            entry.flow_hash.set(self.hash_key(&entry.key));
+        }
+        entry.flow_hash.get()
     }
 
     /// The keyed hash of the part of a packet's key that `kind` keeps.
@@ -386,7 +390,7 @@ impl Keys {
     pub fn hash(&self, packet: &Packet, kind: KeyKind) -> u64 {
         let entry = self.entry(packet.slot);
         match kind {
-            KeyKind::Flow => entry.flow_hash,
+            KeyKind::Flow => self.flow_hash(entry),
             _ => self.hash_key(&entry.key.project(kind)),
         }
     }

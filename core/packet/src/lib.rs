@@ -19,5 +19,5 @@ mod sip;
 pub use fate::{Direction, Discarded, DropCounters, Fate, Freed, MarkReason};
 pub use key::{Family, FlowKey, KeyKind, Keys, Shared};
 pub use packet::{Class, Ecn, Packet, Queue, Slot};
-pub use pool::Pool;
+pub use pool::{FrameBytes, LongBuffer, Pool};
 pub use reason::Reason;

@@ -20,34 +20,57 @@ pub struct Classified {
 }
 
 /// Finds the flow key of a packet, and stores it in the pool.
-#[inline(always)] // in other crates, too: headers are too long to pass
+#[inline(always)] // also in other crates: headers are too long to pass
 pub fn classify(pool: &mut Pool, parsed: Parsed) -> Classified {
     let Parsed { packet, headers } = parsed;
-    let key = flow_key(pool.frame(&packet), &headers);
-    pool.keys.set(packet.slot, key);
+    set_key(pool, &packet, &headers);
     Classified { packet, headers }
 }
 
-/// The flow key of a frame with these headers.
-#[inline]
-pub fn flow_key(frame: &[u8], headers: &Headers) -> FlowKey {
-    if !headers.is_ip() {
-        return match ethernet::View::new_checked(frame) {
-            Ok(view) => FlowKey::link(view.source(), view.destination()),
-            Err(_) => FlowKey::default(),
-        };
+/// Finds the flow key of a packet, and stores it in the pool.
+#[inline(always)]
+pub(crate) fn set_key(pool: &mut Pool, packet: &Packet, headers: &Headers) {
+    let (keys, frame) = pool.keys_and_frame(packet);
+    // Two calls, so that each writes its key at its place at once.
+    if headers.is_ip() {
+        keys.set(packet.slot, ip_key(frame, headers));
+    } else {
+        keys.set(packet.slot, link_key(frame));
     }
-    let (source_port, destination_port) = match has_ports(headers) {
-        true => ports_at(frame, headers),
-        false => (0, 0),
+}
+
+/// The flow key of a frame with these headers.
+pub fn flow_key(frame: &[u8], headers: &Headers) -> FlowKey {
+    if headers.is_ip() {
+        ip_key(frame, headers)
+    } else {
+        link_key(frame)
+    }
+}
+
+#[inline(always)]
+fn ip_key(frame: &[u8], headers: &Headers) -> FlowKey {
+    let (source_port, destination_port) = match headers.fragment {
+        Fragment::Whole => ports_at(frame, headers),
+        Fragment::First | Fragment::Later => (0, 0),
     };
-    FlowKey::ip(
-        headers.source(),
-        headers.destination(),
-        headers.protocol,
+    let [source, destination] = headers.addresses();
+    FlowKey {
+        source,
+        destination,
         source_port,
         destination_port,
-    )
+        protocol: headers.protocol,
+        family: headers.family,
+    }
+}
+
+#[cold]
+fn link_key(frame: &[u8]) -> FlowKey {
+    match ethernet::View::new_checked(frame) {
+        Ok(view) => FlowKey::link(view.source(), view.destination()),
+        Err(_) => FlowKey::default(),
+    }
 }
 
 /// The ports of a packet, also of a first fragment; zero if its protocol has none.

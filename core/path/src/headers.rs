@@ -81,6 +81,18 @@ impl Headers {
         self.address(self.destination)
     }
 
+    /// Source and destination address, left-aligned and zero-padded.
+    #[inline]
+    pub(crate) fn addresses(&self) -> [[u8; 16]; 2] {
+        let ends = [self.source, self.destination];
+        match self.family {
+            Family::V6 => ends.map(u128::to_be_bytes),
+            Family::V4 | Family::Link => {
+                ends.map(|bits| u128::from((bits as u32).swap_bytes()).to_le_bytes())
+            }
+        }
+    }
+
     #[inline]
     fn address(&self, bits: u128) -> IpAddr {
         match self.family {

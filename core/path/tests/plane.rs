@@ -1093,3 +1093,111 @@ fn a_lent_superframe_passes_whole_only_where_the_link_sends_it_in_a_millisecond(
     assert_eq!(of(1000), [vec![whole; 2], vec![cut; 10]].concat());
     assert_eq!(of(50), [cut; 30]);
 }
+
+/// The frames, and what is left to the device for each, that leave `wan` when the frame came in at `lan`.
+fn superframe_through(mut plane: Plane, frame: &[u8], arrival: Arrival) -> Vec<(Vec<u8>, Offload)> {
+    plane.receive(LAN, frame, arrival);
+    plane.step(Instant::ZERO);
+    let mut sent = Vec::new();
+    let flushed = plane.flush(WAN, |frames, offloads| {
+        let both = frames.iter().zip(offloads);
+        sent.extend(both.map(|(frame, offload)| (frame.to_vec(), *offload)));
+        Ok::<_, ()>(frames.len())
+    });
+    assert_eq!(flushed, Ok(false));
+    let bytes = |frame: &[u8], left: &Offload| -> u64 {
+        let lens = left.frame_lens(frame, frame.len() as u32);
+        lens.map(u64::from).sum()
+    };
+    let received = bytes(frame, &arrival.offload);
+    let leaves = sent.iter().map(|(frame, left)| bytes(frame, left)).sum();
+    assert_eq!(plane.ports()[LAN].received.bytes, received);
+    assert_eq!(plane.ports()[WAN].port.sent().bytes, leaves);
+    sent
+}
+
+/// A plane whose ports' devices do offloads if `does`.
+fn plane_with_offloads(mode: Mode, tables: Tables, rate: Option<Rate>, does: [bool; 2]) -> Plane {
+    let mut plane = Plane::new(64, 1518, Streams::new(1)).with_superframes(2);
+    for (number, name) in ["lan", "wan"].into_iter().enumerate() {
+        let link = Link {
+            rate,
+            framing: weir_base::Framing::ETHERNET,
+            frame_bytes_max: 1518,
+        };
+        let spec = Spec::check("fifo", []).unwrap();
+        plane.add_port(name, name, mode, spec, link, Instant::ZERO);
+        plane.set_offloads(number, does[number]);
+    }
+    plane.set_tables(Arc::new(tables), Instant::ZERO);
+    plane
+}
+
+#[test]
+fn a_superframe_is_forwarded_whole_as_its_segments_would_be() {
+    let payload = [7; 10 * 1448 + 5];
+    let (frame, arrival) = tcp_superframe([192, 0, 2, 1], &payload, 1448);
+    for mode in [Mode::Routed, Mode::Bridged] {
+        let plane = |does| plane_with_offloads(mode, tables(1500), None, does);
+        let whole = superframe_through(plane([false, true]), &frame, arrival);
+        let [(bytes, left)] = &whole[..] else {
+            panic!("{} frames", whole.len())
+        };
+        assert_eq!(*left, arrival.offload);
+        // The device makes of it what the router makes where the device cannot.
+        let cut = superframe_through(plane([true, false]), &frame, arrival);
+        assert_eq!(cut.len(), 11);
+        let superframe = weir_path::link::segment::Superframe::new(bytes, left).unwrap();
+        for (n, (segment, left)) in cut.iter().enumerate() {
+            let mut made = Vec::new();
+            superframe.write(n, &mut made);
+            assert_eq!((&made, *left), (segment, Offload::NONE));
+        }
+    }
+}
+
+#[test]
+fn a_superframe_is_cut_where_more_than_forwarding_happens_to_its_packets() {
+    let (frame, arrival) = tcp_superframe([192, 0, 2, 1], &[7; 3 * 1448], 1448);
+    let left = |mode, tables, rate, frame: &[u8], arrival| {
+        let plane = plane_with_offloads(mode, tables, rate, [true; 2]);
+        let sent = superframe_through(plane, frame, arrival);
+        let whole = sent.iter().filter(|(_, left)| *left != Offload::NONE);
+        (sent.len(), whole.count())
+    };
+    for mode in [Mode::Routed, Mode::Bridged] {
+        assert_eq!(left(mode, tables(1500), None, &frame, arrival), (1, 1));
+        // 4.5 kB take more than a millisecond; the queue sends the first frame at once.
+        let slow = Some(Rate::from_mbps(20));
+        let mut plane = plane_with_offloads(mode, tables(1500), slow, [true; 2]);
+        plane.receive(LAN, &frame, arrival);
+        assert_eq!(leaving(&mut plane, WAN, Instant::ZERO)[0].len(), 1502);
+    }
+    // IPv4 packets that are too long become fragments.
+    let mut fragmentable = frame.clone();
+    fragmentable[20] = 0;
+    fragmentable[24..26].fill(0);
+    let sum = checksum::internet(&fragmentable[14..34]);
+    fragmentable[24..26].copy_from_slice(&sum.to_be_bytes());
+    let routed = |tables, frame: &[u8], arrival| left(Mode::Routed, tables, None, frame, arrival);
+    assert_eq!(routed(tables(1400), &fragmentable, arrival), (6, 0));
+    // A lost hop, a neighbour to be found, no port: the sender learns it from the segments.
+    let ends = |tables: Tables, frame: &[u8], arrival| {
+        let mut plane = plane_with_offloads(Mode::Routed, tables, None, [true; 2]);
+        plane.receive(LAN, frame, arrival);
+        assert!(leaving(&mut plane, WAN, Instant::ZERO).is_empty());
+        let waiting = plane.waiting().count(&(2, "10.0.2.9".parse().unwrap()));
+        (plane.fates().all_ended().packets, waiting)
+    };
+    let mut expired = frame.clone();
+    expired[22] = 1;
+    expired[24..26].fill(0);
+    let sum = checksum::internet(&expired[14..34]);
+    expired[24..26].copy_from_slice(&sum.to_be_bytes());
+    assert_eq!(ends(tables(1500), &expired, arrival), (3, 0));
+    let (lan, how) = tcp_superframe([10, 0, 2, 9], &[7; 3 * 1448], 1448);
+    assert_eq!(ends(tables(1500), &lan, how), (0, 3));
+    let (own, how) = tcp_superframe([10, 0, 1, 1], &[7; 3 * 1448], 1448);
+    assert_eq!(ends(tables(1500), &own, how), (3, 0));
+    assert_eq!(ends(tables(1400), &frame, arrival).0, 3); // too big, because it may not be fragmented
+}

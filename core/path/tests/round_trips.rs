@@ -169,7 +169,7 @@ fn in_mode_queue_answers_arrive_at_the_other_port_of_the_interface() {
         }
         run(&mut plane, 0, 4);
         receive(&mut plane, WAN, &PLAIN.answer(3, 50), ms(30));
-        assert_eq!(taken(&mut plane), [], "it leaves, too");
+        assert_eq!(taken(&mut plane), [], "it also leaves");
         receive(&mut plane, LAN, &PLAIN.answer(3, 50), ms(31));
         assert_eq!(taken(&mut plane).len(), expected, "{received_at}");
     }

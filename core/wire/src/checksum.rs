@@ -94,11 +94,10 @@ pub fn is_right(bytes: &[u8]) -> bool {
 /// The checksum after one 16-bit word has changed from `old` to `new`.
 #[inline]
 pub fn update(checksum: u16, old: u16, new: u16) -> u16 {
-    Sum::default()
-        .word(!checksum)
-        .word(!old)
-        .word(new)
-        .checksum()
+    let [checksum, old, new] = [!checksum, !old, new].map(u32::from);
+    let mut sum = checksum + old + new;
+    sum = (sum >> 16) + (sum & 0xffff);
+    !((sum >> 16) + (sum & 0xffff)) as u16
 }
 
 /// A computed checksum as UDP sends it: zero means "none", so a checksum of zero is sent as 0xffff.

@@ -26,6 +26,7 @@
 //!
 //! The CE leaves components of an FE unchanged if the file does not name them.
 
+mod etcd;
 mod section;
 
 use std::collections::BTreeMap;
@@ -33,12 +34,13 @@ use std::net::SocketAddr;
 
 use weir_base::setting::{Scalar, Settings};
 use weir_lfb::Plan;
-use weir_lfb::fe::Transport;
+use weir_lfb::fe::{Transport, address};
 use weir_lfb::router::page_address;
 use weir_model::fault::ResultCode;
 use weir_model::{Change, ComponentPath, Fault};
 use weir_protocol::wire::Id;
 
+pub use self::etcd::{Endpoint, EtcdPlan};
 use self::section::FE;
 pub use self::section::{CE, ELEMENT, ELEMENT_OF, LIBRARY, LISTENER};
 use crate::controller::{CONTROLLER, ControllerPlan, DEVICE, DevicePlan};
@@ -69,6 +71,10 @@ pub struct CePlan {
     pub page_token: Option<String>,
     /// File of the network whose elements are FEs of this CE.
     pub network: Option<String>,
+    /// Address of the listener for enrolment; `None`: there is no enrolment.
+    pub enrol: Option<SocketAddr>,
+    /// The etcd that this CE shares with others; `None`: it is the only one, with a store of its own.
+    pub etcd: Option<EtcdPlan>,
     /// Number of threads.
     pub threads: usize,
     /// Addresses on which the CE listens for FEs.
@@ -183,6 +189,7 @@ fn of_router(change: &Change) -> Option<(&str, Change)> {
 #[derive(Default)]
 struct Builder {
     element: Option<Settings>,
+    etcd: Option<Settings>,
     listeners: Vec<ListenPlan>,
     fes: Vec<FePlan>,
     libraries: Vec<(String, String)>,
@@ -206,6 +213,7 @@ impl Builder {
         }
         let (class, path) = match section {
             "" => (&ELEMENT, ComponentPath::default()),
+            "etcd" => (&etcd::CLASS, ComponentPath::new(["etcd"])),
             "listen" => (&LISTENER, ComponentPath::new(["listen", name])),
             "library" => (&LIBRARY, ComponentPath::new(["library", name])),
             _ => (&ELEMENT_OF, ComponentPath::new(["fe", name])),
@@ -222,6 +230,7 @@ impl Builder {
         }
         match section {
             "" => self.element = Some(settings),
+            "etcd" => self.etcd = Some(settings),
             "listen" => self.add_listener(name, &path, &settings),
             "library" => match settings.text("file") {
                 "" => self.missing(path.join("file"), "a library needs a `file`"),
@@ -240,12 +249,9 @@ impl Builder {
     }
 
     fn add_listener(&mut self, name: &str, path: &ComponentPath, settings: &Settings) {
-        let text = settings.text("address");
-        let Ok(address) = text.parse::<SocketAddr>() else {
-            let why = format!(
-                "`address` is \"{text}\", but must be an IP address and a port, like \"192.0.2.1:6704\""
-            );
-            return self.missing(path.join("address"), why);
+        let address = match address(settings, path, "address", "192.0.2.1:6704") {
+            Ok(address) => address,
+            Err(fault) => return self.faults.push(fault),
         };
         let (transport, insecure): (Transport, bool) =
             (settings.choice("transport"), settings.flag("insecure"));
@@ -348,6 +354,34 @@ impl Builder {
         }
     }
 
+    /// Address of the listener for enrolment.
+    fn enrol(&mut self) -> Option<SocketAddr> {
+        let element = self.element.as_ref()?;
+        if element.text("enrol").is_empty() {
+            return None;
+        }
+        if element.text("certificate").is_empty() {
+            let why = "`enrol` needs `certificate` and `key` of the CE: `weir keys` generates both";
+            self.missing(ComponentPath::new(["enrol"]), why);
+            return None;
+        }
+        let root = ComponentPath::default();
+        let address = address(element, &root, "enrol", "192.0.2.1:6708");
+        address.map_err(|fault| self.faults.push(fault)).ok()
+    }
+
+    /// The etcd that this CE shares with others.
+    fn etcd(&mut self) -> Option<EtcdPlan> {
+        let (element, settings) = (self.element.as_ref()?, self.etcd.take()?);
+        if !element.text("network").is_empty() {
+            let why = "requests for paths are not shared: a CE with `network` cannot have [etcd]";
+            self.missing(ComponentPath::new(["etcd"]), why);
+            return None;
+        }
+        let plan = EtcdPlan::check(&settings, Id(CE_IDS + element.count("id") as u32));
+        plan.map_err(|faults| self.faults.extend(faults)).ok()
+    }
+
     /// A CE without a certificate cannot authenticate itself, so FEs cannot authenticate to it either.
     fn check_proofs(&mut self) {
         let element = self.element.as_ref();
@@ -360,8 +394,8 @@ impl Builder {
             return;
         };
         let why = format!(
-            "[listen.{0}] needs `certificate` and `key` of the CE (`weir keys` makes both): without them peers cannot \
-             authenticate, and even on loopback any local user could act as an FE. To run without certificates, set \
+            "[listen.{0}] needs `certificate` and `key` of the CE (`weir keys` generates both): without them peers \
+             cannot authenticate, and even on loopback any local user could act as an FE. To run without certificates, set \
              listen.{0}.transport = \"tcp_udp\" and listen.{0}.insecure = true",
             listen.name
         );
@@ -409,6 +443,8 @@ impl Builder {
             remote::desire(&self.remotes, &fe.name, &mut fe.desired);
         }
         let page = self.page();
+        let enrol = self.enrol();
+        let etcd = self.etcd();
         self.check_proofs();
         let Some(element) = self.element.filter(|_| self.faults.is_empty()) else {
             return Err(self.faults);
@@ -420,6 +456,8 @@ impl Builder {
             certificate: file(&element, "certificate"),
             key: file(&element, "key"),
             page,
+            enrol,
+            etcd,
             page_token: file(&element, "page_token"),
             network: file(&element, "network"),
             threads: element.count("threads") as usize,

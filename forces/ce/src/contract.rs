@@ -1,17 +1,20 @@
 //! Inputs and outputs of a [`Control`](crate::Control), as plain values.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
 
 use weir_base::Span;
 use weir_model::{
     Change, ComponentPath, ElementPath, Fault, NetworkReport, Operation, PathReport, PathRequest,
-    RouteReport, Value,
+    RouteExplanation, RouteReport, Value,
 };
 use weir_protocol::session::ce::{self, LinkId};
 use weir_protocol::wire::Id;
 use weir_protocol::wire::message::PacketRedirect;
 
 use crate::desired::{Desired, DesiredValue, Record};
+use crate::explain::{Destination, SuiteView};
 use crate::route::{RouteChange, RouteRecord, Routes};
 
 /// Maximum number of operator requests in progress.
@@ -83,6 +86,10 @@ pub enum Request {
     Route(Vec<(String, Vec<RouteChange>)>),
     /// The desired routes of one FE, or of all FEs.
     Routes(Option<String>),
+    /// Read an FE for its row of the table `network`. The habitat adds the report of its routing suite.
+    Network(String, Option<SuiteReport>),
+    /// Explain whether packets to a destination leave an FE. The habitat adds what the routing suite of the FE has.
+    Explain(String, Destination, Option<SuiteView>),
     /// Set components of an FE's running configuration, all or none, in this order, without storing them: for
     /// controllers, which repeat their commands.
     Steer(String, Vec<Change>),
@@ -97,6 +104,23 @@ pub enum Request {
     Fetch(WatchId),
     /// End a watch.
     Unwatch(WatchId),
+}
+
+/// The report of a routing suite about itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SuiteReport {
+    /// Name of the router.
+    pub router: String,
+    /// Network namespace of the suite; `None`: that of the CE.
+    pub namespace: Option<String>,
+    /// Number of routes that the FE gets in a different form or not at all.
+    pub differing: u64,
+    /// The first of them, with the reason.
+    pub first_differing: Option<String>,
+    /// Why its routes cannot be read.
+    pub trouble: Option<String>,
+    /// Neighbours of the suite: port of the FE, address, and whether they answer.
+    pub neighbours: Vec<(Arc<str>, IpAddr, bool)>,
 }
 
 /// A command for the path service.
@@ -148,6 +172,8 @@ pub enum Answer {
     Changed(Vec<String>),
     /// Routes.
     Routes(Vec<RouteReport>),
+    /// The path of packets to a destination.
+    Explained(RouteExplanation),
     /// Flows with paths.
     Paths(Vec<PathReport>),
     /// A network.
@@ -256,6 +282,10 @@ pub enum LogEvent {
     Unroutable(String, String),
     /// The kernel of an FE lacks routes: the first missing route, and why.
     Lacks(String, String),
+    /// This CE leads.
+    Leads,
+    /// This CE does not lead; the name of the leader, if there is one.
+    Follows(Option<String>),
     /// The kernel of an FE has all routes again; the number counts the routes that it has lost since the FE started.
     Regained(String, u64),
 }

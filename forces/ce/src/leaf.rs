@@ -1,5 +1,6 @@
 //! Flattens responses and notifications to lists of paths.
 
+use weir_model::Value;
 use weir_protocol::wire::{Content, LfbSelect, OperationKind, Outcome, PathData};
 
 /// One path of a response, with its content.
@@ -73,4 +74,19 @@ fn collect(
         }),
     }
     above.truncate(len);
+}
+
+/// Merges two parts of an answer.
+pub(crate) fn joined(first: Value, second: Value) -> Value {
+    match (first, second) {
+        (Value::List(mut rows), Value::List(more)) => {
+            rows.extend(more);
+            Value::List(rows)
+        }
+        (Value::Struct(mut rows), Value::Struct(more)) => {
+            rows.extend(more);
+            Value::Struct(rows)
+        }
+        (first, _) => first, // two answers to one path are an error of the FE
+    }
 }

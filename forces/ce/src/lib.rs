@@ -12,6 +12,8 @@
 //! - [`control`]: the state machine
 //! - [`controller`]: controllers that steer queues of FEs
 //! - [`desired`]: the desired state of an FE
+//! - [`election`]: the election of a leader among several CEs
+//! - [`explain`]: why packets to a destination do not leave an FE
 //! - [`exception`]: handling of packets that FEs redirect
 //! - [`network`]: a running network of FEs, its failures, and requests for paths
 //! - [`route`]: routes, and the rows of forwarding tables that they compile to
@@ -27,7 +29,9 @@ pub mod control;
 pub mod controller;
 pub mod desired;
 mod directory;
+pub mod election;
 pub mod exception;
+pub mod explain;
 mod leaf;
 pub mod network;
 pub mod route;

@@ -55,7 +55,7 @@ const KERNEL: u8 = 2;
 pub const ROUTER_CLASS: Class = Class {
     name: "router",
     id: 0x00F7_0322,
-    about: "a routing suite on the machine of the control element that routes for a forwarding element",
+    about: "a routing suite that routes for a forwarding element, on the control element's machine",
     parameters: &[
         Parameter::new("fe", Kind::Text(64), "", "name of the FE").id(1),
         Parameter::new(
@@ -190,6 +190,19 @@ pub(crate) fn desire(all: &[RouterPlan], fe: &str, desired: &mut Vec<Change>) {
         ("peers", Scalar::Text(router.peers.clone())),
     ];
     add_missing(desired, settings);
+}
+
+/// The name of a protocol of routes, or its number.
+pub fn protocol_word(number: u8) -> String {
+    let others: &[(&str, &[u8])] = &[
+        ("kernel", &[KERNEL]),
+        ("boot", &[3]),
+        ("ra", &[9]),
+        ("dhcp", &[16]),
+    ];
+    let mut all = PROTOCOLS.iter().chain(others);
+    let found = all.find(|(_, numbers)| numbers.contains(&number));
+    found.map_or_else(|| number.to_string(), |(name, _)| (*name).to_owned())
 }
 
 fn protocols(text: &str) -> Result<BTreeSet<u8>, String> {

@@ -76,8 +76,8 @@ pub(crate) fn is_ours(leaf: &Leaf) -> bool {
     owner(leaf.block.0).is_some() || is_single()
 }
 
-/// A weir class that every FE has.
-fn class(name: &str) -> Class {
+/// A class of a weir FE.
+pub(crate) fn class(name: &str) -> Class {
     match Block::find(name) {
         Some(block) => block.class,
         None => unreachable!("there is a class {name}"),

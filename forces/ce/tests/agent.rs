@@ -13,18 +13,17 @@ use weir_ce::contract::{
 use weir_ce::desired::{Desired, DesiredValue};
 use weir_ce::exception::remote::RemotePlan;
 use weir_ce::exception::remotes::{Effect as Act, Remotes, TapPlan};
-use weir_ce::route::Hop;
-use weir_fe::fib::{Prefix, Route, RouteChange};
+use weir_ce::route::{Hop, LearntRoute};
+use weir_fe::fib::{NextHop, Prefix, Route, RouteChange};
 use weir_fe::{Agent, Effect, RouteFailure};
 use weir_lfb::class::Block;
 use weir_lfb::{Plan, class};
 use weir_library::owner;
 use weir_model::{
-    Change, ComponentPath, ElementPath, Operation, RouteRequest, RouteVerb, RouteWish,
-    ServiceRequest, Value,
+    Change, ComponentPath, Discard, ElementPath, Operation, RouteRequest, RouteVerb, RouteWish,
+    ServiceRequest, Target, Value,
 };
 use weir_path::exception::{Cause, Entry, Exception, ExceptionClass, Injection};
-use weir_protocol::schema::{Class, Registry};
 use weir_protocol::session::Heartbeats;
 use weir_protocol::session::ce::{self, LinkId};
 use weir_protocol::session::fe::{self, Failover, Retry, Standby};
@@ -54,6 +53,8 @@ struct World {
     is_cut: bool,
     /// Number of routes that the machine lacks, and number of routes that it has lost.
     kernel: [u64; 2],
+    /// Octets of messages from the CE.
+    sent: usize,
 }
 
 fn path(text: &str) -> ComponentPath {
@@ -90,14 +91,6 @@ fn remotes() -> Remotes {
     Remotes::new(&[plan], [(FE, "edge1")], (1, 2))
 }
 
-fn registry() -> Registry {
-    let mut registry = Registry::standard();
-    for class in class::all() {
-        registry.add(Class::of(&class)).unwrap();
-    }
-    registry
-}
-
 fn agent(now: Instant, plan: &Plan) -> Agent {
     let session = fe::Params {
         id: FE,
@@ -124,10 +117,15 @@ fn agent(now: Instant, plan: &Plan) -> Agent {
 }
 
 impl World {
-    fn new(wishes: &[(&str, &str)]) -> Self {
+    fn new(settings: &[(&str, &str)]) -> Self {
+        Self::with(settings, &[])
+    }
+
+    /// Like [`Self::new`], with components of any class that operators have set.
+    fn with(settings: &[(&str, &str)], components: &[(&str, &str)]) -> Self {
         let now = Instant::from_nanos(1);
         let mut desired = Desired::default();
-        for (at, value) in wishes {
+        for (at, value) in settings {
             let wish = DesiredValue::Is(Scalar::Text((*value).to_owned()));
             desired.put(&path(at), Some(&wish));
         }
@@ -151,16 +149,20 @@ impl World {
             is_pinned: true,
             desired,
             kept: BTreeMap::new(),
-            components: BTreeMap::new(),
+            components: components
+                .iter()
+                .map(|(at, text)| (path(at), (*text).to_owned()))
+                .collect(),
             routes: Default::default(),
         };
         let mut world = Self {
             now,
-            control: Control::new(params, registry(), vec![member]).unwrap(),
+            control: Control::new(params, weir_library::registry(), vec![member]).unwrap(),
             agent: agent(now, &plan()),
             plan: plan(),
             link: None,
             kernel: [0; 2],
+            sent: 0,
             links: 0,
             answers: BTreeMap::new(),
             tickets: 0,
@@ -214,6 +216,7 @@ impl World {
         }
         while let Some(transmit) = self.control.poll_transmit(now) {
             moved = true;
+            self.sent += transmit.message.len();
             if Some(transmit.link) == self.link {
                 self.agent.handle_message(now, CE, &transmit.message);
             }
@@ -265,14 +268,24 @@ impl World {
                 let mut failures = Vec::new();
                 for (place, change) in changes.iter().enumerate() {
                     match change {
-                        RouteChange::Put(route)
-                            if self.unreachable.is_some_and(|at| route.gateway == Some(at)) =>
+                        RouteChange::Put(Route { target, .. }) | RouteChange::Move(_, target)
+                            if target.hops().any(|(hop, _)| {
+                                hop.gateway.is_some() && hop.gateway == self.unreachable
+                            }) =>
                         {
                             let why = "Network is unreachable".to_owned();
                             failures.push(RouteFailure { place, why });
                         }
-                        RouteChange::Put(route) => drop(self.routes.insert(route.prefix, *route)),
+                        RouteChange::Put(route) => {
+                            drop(self.routes.insert(route.prefix, route.clone()))
+                        }
                         RouteChange::Remove(prefix) => drop(self.routes.remove(prefix)),
+                        RouteChange::Move(row, target) => {
+                            let routes = self.routes.values_mut();
+                            for route in routes.filter(|route| route.row == *row) {
+                                route.target.clone_from(target);
+                            }
+                        }
                     }
                 }
                 self.agent.handle_routed(now, ticket, &failures);
@@ -370,12 +383,20 @@ impl World {
         shown.collect()
     }
 
-    /// The routes of the machine: prefix and gateway.
+    /// The routes of the machine: prefix and gateway, with the weight if there are several.
     fn machine(&self) -> Vec<String> {
         let shown = self.routes.values().map(|route| {
             let (address, len) = route.prefix;
-            let gateway = route.gateway.map(|gateway| gateway.to_string());
-            format!("{address}/{len} {}", gateway.unwrap_or_default())
+            let gateway = |hop: &NextHop| hop.gateway.map(|gateway| gateway.to_string());
+            let target = match &route.target {
+                Target::Hop(hop) => gateway(hop).unwrap_or_default(),
+                Target::Discard(discard) => discard.word().to_owned(),
+                several => {
+                    let one = |(hop, n)| format!("{}*{n}", gateway(hop).unwrap_or_default());
+                    several.hops().map(one).collect::<Vec<_>>().join(",")
+                }
+            };
+            format!("{address}/{len} {target}")
         });
         shown.collect()
     }
@@ -970,9 +991,9 @@ fn operators_add_change_and_remove_sections_of_fpf() {
 }
 
 /// Reloads the CE with the desired values of another file.
-fn reload(world: &mut World, wishes: &[(&str, &str)]) {
+fn reload(world: &mut World, settings: &[(&str, &str)]) {
     let mut desired = Desired::default();
-    for (at, value) in wishes {
+    for (at, value) in settings {
         let wish = DesiredValue::Is(Scalar::Text((*value).to_owned()));
         desired.put(&path(at), Some(&wish));
     }
@@ -1063,15 +1084,28 @@ fn a_thousand_rules_come_as_one_transaction() {
 }
 
 impl World {
-    /// Routes of a routing suite, in the form of [`World::route`]; without a port the suite withdraws the route.
+    /// Routes of a routing suite, in the form of [`World::route`], or with several gateways and their weights, or
+    /// `blackhole`; without a port the suite withdraws the route.
     fn learn(&mut self, routes: &[&str], is_all: bool) {
         let record = |text: &&str| {
             let words: Vec<&str> = text.split(' ').collect();
             let route = words.get(2).map(|port| {
-                let gateway = Some(words[1]).filter(|via| *via != "-");
-                let gateway = gateway.map(|via| via.parse().unwrap());
-                let port = (*port).into();
-                (words[3].parse().unwrap(), Hop { gateway, port })
+                let hop = |via: &str| {
+                    let (gateway, weight) = via.split_once('*').unwrap_or((via, "1"));
+                    let gateway = Some(gateway).filter(|via| *via != "-");
+                    let gateway = gateway.map(|via| via.parse().unwrap());
+                    let port = (*port).into();
+                    (Hop { gateway, port }, weight.parse().unwrap())
+                };
+                let target = match words[1] {
+                    "blackhole" => Target::Discard(Discard::Blackhole),
+                    hops => Target::of_hops(hops.split(',').map(hop)).unwrap(),
+                };
+                LearntRoute {
+                    metric: words[3].parse().unwrap(),
+                    protocol: 188,
+                    target,
+                }
             });
             (words[0].parse().unwrap(), route)
         };
@@ -1123,6 +1157,179 @@ fn routes_of_a_suite_follow_its_changes() {
     assert_eq!(world.machine(), ["12.0.0.0/8 192.0.2.1"]);
 }
 
+const GROUPS: &str = "ipv4_next_hop_groups.1.groups";
+
+#[test]
+fn routes_with_several_next_hops_or_none_follow_the_suite_and_leave_no_rows() {
+    let mut world = World::new(&[]);
+    world.control.expect_routes("edge1");
+    let both = "192.0.2.1*3,192.0.2.9*1";
+    let all = [
+        &format!("10.0.0.0/8 {both} wan 20")[..],
+        &format!("11.0.0.0/8 {both} wan 20"),
+        "12.0.0.0/8 192.0.2.1*1,192.0.2.9*1 wan 20",
+        "13.0.0.0/8 blackhole wan 20",
+        "14.0.0.0/8 blackhole wan 20",
+        "15.0.0.0/8 192.0.2.9 wan 20",
+    ];
+    world.learn(&all, true);
+    let machine = [
+        &format!("10.0.0.0/8 {both}")[..],
+        &format!("11.0.0.0/8 {both}"),
+        "12.0.0.0/8 192.0.2.1*1,192.0.2.9*1",
+        "13.0.0.0/8 blackhole",
+        "14.0.0.0/8 blackhole",
+        "15.0.0.0/8 192.0.2.9",
+    ];
+    assert_eq!(world.machine(), machine);
+    let rows = |world: &mut World| [PREFIXES, GROUPS, HOPS].map(|table| world.table(table));
+    assert_eq!(rows(&mut world), [6, 3, 2]);
+    let listed = world.listed();
+    assert_eq!(listed.len(), 9, "an entry for each next hop: {listed:?}");
+    assert!(listed.iter().all(|line| line.ends_with(" installed")));
+    // Rows of the service are not for operators.
+    let member = format!("{GROUPS}.65536.action");
+    let Err(Refusal::Wrong(why)) = world.change(vec![set(&member, "blackhole")]) else {
+        panic!("it is accepted");
+    };
+    assert!(why.contains("`weir route`"), "{why}");
+    // A new CE finds all rows, and an FE that has forgotten them gets them again.
+    world.lose(false);
+    world.mend();
+    assert_eq!(
+        (world.machine(), rows(&mut world)),
+        (machine.map(str::to_owned).into(), [6, 3, 2])
+    );
+    world.lose(true);
+    world.mend();
+    assert_eq!(
+        (world.machine(), rows(&mut world)),
+        (machine.map(str::to_owned).into(), [6, 3, 2])
+    );
+
+    // One next hop of a route is withdrawn; the other routes stay.
+    world.learn(&["10.0.0.0/8 192.0.2.9 wan 20"], false);
+    assert_eq!(world.machine()[0], "10.0.0.0/8 192.0.2.9");
+    assert_eq!(world.machine()[1..], machine[1..]);
+    assert_eq!(rows(&mut world), [6, 3, 2]);
+    // An operator's route goes before a blackhole.
+    let own = ["13.0.0.0/8 192.0.2.1 wan 0"];
+    world.route(RouteVerb::Add, &own).unwrap();
+    assert_eq!(world.machine()[3], "13.0.0.0/8 192.0.2.1");
+    world.route(RouteVerb::Delete, &own).unwrap();
+    assert_eq!(world.machine()[3], "13.0.0.0/8 blackhole");
+    // A refused next hop does not hold up the others.
+    world.unreachable = Some("198.51.100.1".parse().unwrap());
+    let refused = [
+        "16.0.0.0/8 192.0.2.1*1,198.51.100.1*1 wan 20",
+        "17.0.0.0/8 blackhole wan 20",
+    ];
+    world.learn(&refused, false);
+    assert_eq!(world.machine()[6..], ["17.0.0.0/8 blackhole"]);
+    world.learn(&["16.0.0.0/8", "17.0.0.0/8"], false);
+
+    world.learn(
+        &["11.0.0.0/8", "12.0.0.0/8", "13.0.0.0/8", "15.0.0.0/8"],
+        false,
+    );
+    assert_eq!(
+        world.machine(),
+        ["10.0.0.0/8 192.0.2.9", "14.0.0.0/8 blackhole"]
+    );
+    assert_eq!(rows(&mut world), [2, 1, 1]);
+    world.learn(&["10.0.0.0/8", "14.0.0.0/8"], false);
+    assert_eq!(rows(&mut world), [0, 0, 0]);
+}
+
+#[test]
+fn one_row_moves_all_routes_of_a_next_hop_that_fails() {
+    const ROUTES: usize = 1000;
+    const BOTH: &str = "192.0.2.1*1,192.0.2.9*1";
+    let mut world = World::new(&[]);
+    world.control.expect_routes("edge1");
+    let learn = |world: &mut World, via: &str, range: std::ops::Range<usize>| {
+        let route = |n| format!("10.{}.{}.0/24 {via} wan 20", n >> 8, n & 255);
+        let all: Vec<_> = range.map(route).collect();
+        let before = world.sent;
+        world.learn(&all.iter().map(String::as_str).collect::<Vec<_>>(), false);
+        world.sent - before
+    };
+    let rows = |world: &mut World| [GROUPS, HOPS].map(|table| world.table(table));
+    let ends = |world: &World, via: &str| {
+        let machine = world.machine();
+        machine
+            .iter()
+            .filter(|route| route.ends_with(&format!("/24 {via}")))
+            .count()
+    };
+    let loaded = learn(&mut world, BOTH, 0..ROUTES);
+    assert_eq!((ends(&world, BOTH), rows(&mut world)), (ROUTES, [1, 2]));
+    let before = world.get(PREFIXES);
+    for (via, counts) in [
+        ("192.0.2.9", [1, 1]),
+        (BOTH, [1, 2]),
+        ("blackhole", [1, 0]),
+        ("192.0.2.1*2,192.0.2.7*1", [1, 2]),
+    ] {
+        let moved = learn(&mut world, via, 0..ROUTES);
+        assert_eq!(
+            (ends(&world, via), rows(&mut world)),
+            (ROUTES, counts),
+            "{via}"
+        );
+        assert!(
+            30 * moved < loaded,
+            "{moved} octets for {via}, {loaded} for the routes"
+        );
+        assert_eq!(world.get(PREFIXES), before);
+    }
+    learn(&mut world, "192.0.2.9", 0..ROUTES);
+    // Other prefixes do not share a row that once had another meaning, and a part moves by itself.
+    learn(&mut world, "192.0.2.9", ROUTES..ROUTES + 5);
+    assert_eq!(
+        (ends(&world, "192.0.2.9"), rows(&mut world)),
+        (ROUTES + 5, [1, 1])
+    );
+    learn(&mut world, BOTH, 0..3);
+    assert_eq!(
+        (ends(&world, "192.0.2.9"), ends(&world, BOTH)),
+        (ROUTES + 2, 3)
+    );
+    assert_eq!(rows(&mut world), [2, 2]);
+    // Single next hops move too, and a new CE finds everything.
+    let moved = learn(&mut world, "192.0.2.5", ROUTES..ROUTES + 5);
+    let whole = learn(&mut world, "192.0.2.6", ROUTES..ROUTES + 5);
+    assert_eq!(
+        (ends(&world, "192.0.2.6"), rows(&mut world)),
+        (5, [2, 3]),
+        "{moved} {whole}"
+    );
+    world.lose(false);
+    world.mend();
+    assert_eq!(
+        (world.machine().len(), rows(&mut world)),
+        (ROUTES + 5, [2, 3])
+    );
+    // A refused row holds up no other route.
+    world.unreachable = Some("198.51.100.1".parse().unwrap());
+    let first: Vec<_> = (3..ROUTES)
+        .map(|n| format!("10.{}.{}.0/24 198.51.100.1 wan 20", n >> 8, n & 255))
+        .collect();
+    let all = first
+        .iter()
+        .map(String::as_str)
+        .chain(["11.0.0.0/24 192.0.2.1 wan 20"]);
+    world.learn(&all.collect::<Vec<_>>(), false);
+    assert_eq!(
+        (world.machine().len(), ends(&world, "192.0.2.1")),
+        (ROUTES + 6, 1)
+    );
+    world.unreachable = None;
+    learn(&mut world, BOTH, 0..ROUTES + 5);
+    assert_eq!(ends(&world, BOTH), ROUTES + 5);
+    assert_eq!(world.state(), "in sync");
+}
+
 #[test]
 fn an_fe_keeps_its_rows_until_the_suite_has_named_all_routes() {
     let mut world = World::new(&[]);
@@ -1168,4 +1375,104 @@ fn a_refused_route_of_a_suite_does_not_hold_up_the_others() {
     world.unreachable = None;
     world.learn(&["10.0.0.0/8 198.51.100.1 wan 20"], false);
     assert_eq!(world.machine()[0], "10.0.0.0/8 198.51.100.1");
+}
+
+/// The row of the FE in the table `network`.
+fn network(world: &mut World) -> Value {
+    match world.ask(Request::Network("edge1".to_owned(), None)) {
+        Ok(Answer::Value(row)) => row,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_network_lists_components_that_differ_or_that_no_class_has() {
+    let mut world = World::with(
+        &[],
+        &[
+            ("FEObject.1.FEName", "west"),
+            ("FEObject.1.FEPlace", "here"),
+        ],
+    );
+    let row = network(&mut world);
+    let why = row.text("why").unwrap();
+    assert!(why.starts_with("edge1:FEObject.1.FEPlace: "), "{why}");
+    let differences = row.get("differences").unwrap().rows();
+    let texts =
+        |row: &Value| ["path", "desired", "actual"].map(|name| row.text(name).map(str::to_owned));
+    let texts: Vec<_> = differences.iter().map(texts).collect();
+    let expected = [
+        ["edge1:FEObject.1.FEName", "west", "edge"].map(Some),
+        [Some("edge1:FEObject.1.FEPlace"), Some("here"), None],
+    ];
+    assert_eq!(
+        texts,
+        expected.map(|row| row.map(|text| text.map(str::to_owned)))
+    );
+}
+
+#[test]
+fn the_network_and_an_explanation_name_what_the_fe_has_refused() {
+    let mut world = World::new(&[]);
+    world.control.expect_routes("edge1");
+    world.unreachable = "198.51.100.1".parse().ok();
+    let all = [
+        "10.0.0.0/8 192.0.2.1 wan 20",
+        "11.0.0.0/8 192.0.2.1 wan 20",
+        "12.0.0.0/8 198.51.100.1 wan 20",
+    ];
+    world.learn(&all, true);
+    world
+        .route(RouteVerb::Add, &["10.0.0.0/8 192.0.2.9 wan 5"])
+        .unwrap();
+    world
+        .change(vec![set("FEObject.1.FEName", "west")])
+        .unwrap();
+    let row = network(&mut world);
+    let counts = |of: &Value| {
+        let counts = ["wanted", "installed", "standby", "waiting", "refused"];
+        counts.map(|name| of.whole(name).unwrap())
+    };
+    let [of_operator, of_suite] = row.get("routes").unwrap().rows() else {
+        panic!("{row:?}")
+    };
+    assert_eq!(counts(of_operator), [1, 1, 0, 0, 0]);
+    assert_eq!(counts(of_suite), [3, 1, 1, 0, 1]);
+    assert_eq!(of_suite.text("protocol"), Some("ospf"));
+    assert!(
+        of_suite
+            .text("first_refused")
+            .unwrap()
+            .starts_with("12.0.0.0/8: "),
+        "{of_suite:?}"
+    );
+    assert_eq!(row.text("role"), Some("master"));
+    let hops = row.get("next_hops").unwrap().rows();
+    let hops: Vec<_> = hops
+        .iter()
+        .map(|hop| (hop.text("address").unwrap(), hop.whole("routes")))
+        .collect();
+    assert_eq!(hops, [("192.0.2.1", Some(1)), ("192.0.2.9", Some(1))]);
+    assert_eq!(row.get("differences").unwrap().rows(), []);
+
+    let explain = |world: &mut World, to: &str| {
+        let request = Request::Explain("edge1".to_owned(), to.parse().unwrap(), None);
+        let Ok(Answer::Explained(explained)) = world.ask(request) else {
+            panic!("no explanation")
+        };
+        explained
+            .reason
+            .map(|reason| reason.name)
+            .unwrap_or_default()
+    };
+    assert_eq!(explain(&mut world, "12.0.0.0/8"), "fe-refused");
+    assert_eq!(explain(&mut world, "12.1.2.3"), "fe-refused");
+    // The double's table of routes has only a default route.
+    assert_eq!(explain(&mut world, "11.0.0.0/8"), "fe-lacks");
+    assert_eq!(explain(&mut world, "13.0.0.0/8"), "no-route");
+    world.lose(false);
+    world.run(Span::from_secs(1));
+    assert_eq!(explain(&mut world, "11.0.0.0/8"), "fe-away");
+    let row = network(&mut world);
+    assert_eq!((row.text("state"), row.text("role")), (Some("away"), None));
 }

@@ -5,4 +5,5 @@
 mod agent;
 mod control;
 mod controllers;
+mod etcd;
 mod network;

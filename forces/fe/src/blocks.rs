@@ -10,7 +10,7 @@
 //! | `fpf_encapsulations`, `fpf_classes` | one for each section | its row, and its settings |
 //! | `fpf_interfaces`, `fpf_rules` | one for each section | its name, and its settings |
 //! | a kind of discipline | one for each port that has it | the settings, and the gauges of the port's row of `queues` |
-//! | prefixes, next hops | 1 | the forwarding tables that a CE writes |
+//! | prefixes, next hops, groups of next hops | 1 | the forwarding tables that a CE writes |
 //! | other classes of the RFCs | as our class | a view of our row |
 //! | other tables | 1 | all rows, in the component `rows` |
 
@@ -20,7 +20,7 @@ use weir_base::setting::Parameter;
 use weir_lfb::class::{BLOCKS, disciplines};
 use weir_lfb::named::Named;
 use weir_lfb::section::ROUTER;
-use weir_library::View;
+use weir_library::{View, groups};
 use weir_model::{Class, ComponentPath, Value};
 use weir_protocol::schema::{self, Kind};
 use weir_protocol::standard::{FE_OBJECT, FE_PROTOCOL};
@@ -77,11 +77,13 @@ pub(crate) const QUEUES: &str = "queues";
 pub(crate) const TABLE: u32 = 1;
 
 /// The classes with forwarding tables, and their tables.
-const FORWARDING: [(u32, Table); 4] = [
+const FORWARDING: [(u32, Table); 6] = [
     (10, Table::Prefixes(Family::V4)),
     (11, Table::Prefixes(Family::V6)),
     (12, Table::NextHops(Family::V4)),
     (13, Table::NextHops(Family::V6)),
+    (groups::IPV4.id, Table::Groups(Family::V4)),
+    (groups::IPV6.id, Table::Groups(Family::V6)),
 ];
 
 impl Blocks {
@@ -188,7 +190,7 @@ impl Block {
     }
 }
 
-/// Source of the values of a class of the RFCs; `None` if the FE does not have the class.
+/// Source of the values of a class of the RFCs, or of a table that completes theirs; `None` if it is neither.
 fn of_standard(class: u32) -> Option<Source> {
     match class {
         FE_OBJECT => Some(Source::Object),

@@ -5,27 +5,28 @@
 //!  row 7: 10.0.0.0/8 --> 3  row 3: 192.0.2.1, port 2      10.0.0.0/8 via 192.0.2.1, port 2
 //! ```
 //!
-//! A row of a prefix table refers to a row of the next-hop table of its family. If both rows exist, they form a route;
-//! without the next hop there is no route, as in RFC 6956. A change of a next hop changes the routes of all prefixes
-//! that refer to it.
+//! A row of a prefix table refers to a row of the next-hop table of its family, or with ECMPFlag to a row of the table of
+//! [groups](weir_library::groups). If both rows exist, they form a route; without the next hop there is no route, as in
+//! RFC 6956. A route through a group has the next hops of the group that exist. A change of a next hop or a group is one
+//! change for all prefixes that refer to it.
 //!
 //! [`Fib::undo`] undoes changes, given the values that [`Fib::set`] and [`Fib::delete`] have returned.
 //!
-//! *Decision*: a prefix has exactly one next hop; ECMPFlag is refused. The MTU and LFBOutputSelectIndex of a next hop
-//! are stored and reported, but have no effect: the MTU of the port applies. MediaEncapInfoIndex is not needed, because
-//! the router resolves the neighbour's MAC address itself.
+//! *Decision*: the MTU and LFBOutputSelectIndex of a next hop are stored and reported, but have no effect: the MTU of the
+//! port applies. MediaEncapInfoIndex is not needed, because the router resolves the neighbour's MAC address itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use weir_model::Value;
+use weir_library::groups;
+use weir_model::{Target, Value};
 use weir_protocol::wire::ResultCode;
 
 /// Maximum number of rows in a table.
 const ROWS_MAX: usize = 1 << 20;
 
 /// The IP version of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// IPv4: classes 10 and 12.
     V4,
@@ -40,16 +41,30 @@ pub enum Table {
     Prefixes(Family),
     /// The next-hop table of IPv4NextHop or IPv6NextHop.
     NextHops(Family),
+    /// The table of groups of next hops.
+    Groups(Family),
 }
 
 /// A prefix: an address and the prefix length in bits.
 pub type Prefix = (IpAddr, u8);
 
 /// A route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Route {
     /// The destinations.
     pub prefix: Prefix,
+    /// The row to which the prefix refers.
+    pub row: TargetRow,
+    /// Where the packets go.
+    pub target: Target<NextHop>,
+}
+
+/// A row to which prefixes refer. All routes of a row have the same target.
+pub type TargetRow = (Family, Selector);
+
+/// A next hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NextHop {
     /// The next router; `None` for destinations on the link.
     pub gateway: Option<IpAddr>,
     /// Instance of the port's class.
@@ -57,12 +72,14 @@ pub struct Route {
 }
 
 /// A change of the routes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteChange {
     /// Set the route of this prefix, whether or not it exists.
     Put(Route),
     /// Remove the route of this prefix.
     Remove(Prefix),
+    /// Set the target of all routes of this row.
+    Move(TargetRow, Target<NextHop>),
 }
 
 /// The previous value of a row; `None` if the row did not exist.
@@ -84,22 +101,37 @@ pub struct Fib {
 struct Tables {
     prefixes: BTreeMap<u32, (PrefixRow, Value)>,
     next_hops: BTreeMap<u32, (NextHop, Value)>,
+    groups: BTreeMap<u32, (Target<u32>, Value)>,
     /// Row of each prefix.
     row_of: BTreeMap<Prefix, u32>,
-    /// The prefix rows that refer to a next hop, whether or not the next hop exists.
-    users: BTreeMap<u32, BTreeSet<u32>>,
+    /// The prefix rows that refer to a next hop or a group, whether or not that exists.
+    users: BTreeMap<Selector, BTreeSet<u32>>,
+    /// The groups that refer to a next hop, whether or not that exists.
+    groups_of: BTreeMap<u32, BTreeSet<u32>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PrefixRow {
     prefix: Prefix,
-    next_hop: u32,
+    selector: Selector,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct NextHop {
-    gateway: Option<IpAddr>,
-    port: u32,
+/// A row of the next hops or the groups of a family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Selector {
+    /// A next hop.
+    NextHop(u32),
+    /// A group of next hops.
+    Group(u32),
+}
+
+impl Family {
+    const fn of(prefix: &Prefix) -> Self {
+        match prefix.0 {
+            IpAddr::V4(_) => Self::V4,
+            IpAddr::V6(_) => Self::V6,
+        }
+    }
 }
 
 impl Fib {
@@ -108,20 +140,23 @@ impl Fib {
         match table {
             Table::Prefixes(family) => Some(&self.tables(family).prefixes.get(&row)?.1),
             Table::NextHops(family) => Some(&self.tables(family).next_hops.get(&row)?.1),
+            Table::Groups(family) => Some(&self.tables(family).groups.get(&row)?.1),
         }
     }
 
     /// The rows of a table, starting at this index, in order.
     pub fn rows(&self, table: Table, from: u32) -> Box<dyn Iterator<Item = (u32, &Value)> + '_> {
+        fn rows<T>(
+            table: &BTreeMap<u32, (T, Value)>,
+            from: u32,
+        ) -> Box<dyn Iterator<Item = (u32, &Value)> + '_> {
+            let rows = table.range(from..);
+            Box::new(rows.map(|(row, (_, value))| (*row, value)))
+        }
         match table {
-            Table::Prefixes(family) => {
-                let rows = self.tables(family).prefixes.range(from..);
-                Box::new(rows.map(|(row, (_, value))| (*row, value)))
-            }
-            Table::NextHops(family) => {
-                let rows = self.tables(family).next_hops.range(from..);
-                Box::new(rows.map(|(row, (_, value))| (*row, value)))
-            }
+            Table::Prefixes(family) => rows(&self.tables(family).prefixes, from),
+            Table::NextHops(family) => rows(&self.tables(family).next_hops, from),
+            Table::Groups(family) => rows(&self.tables(family).groups, from),
         }
     }
 
@@ -130,6 +165,7 @@ impl Fib {
         match table {
             Table::Prefixes(family) => self.tables(family).prefixes.len(),
             Table::NextHops(family) => self.tables(family).next_hops.len(),
+            Table::Groups(family) => self.tables(family).groups.len(),
         }
     }
 
@@ -137,7 +173,7 @@ impl Fib {
     pub fn routes(&self) -> impl Iterator<Item = Route> {
         [&self.v4, &self.v6].into_iter().flat_map(|tables| {
             let rows = tables.prefixes.values();
-            rows.filter_map(|(row, _)| tables.route(*row))
+            rows.filter_map(|(row, _)| tables.route(row))
         })
     }
 
@@ -161,7 +197,12 @@ impl Fib {
             Table::NextHops(family) => {
                 let parsed = next_hop(family, &value)?;
                 self.tables_mut(family)
-                    .set_next_hop(row, parsed, value, changes)
+                    .put_next_hop(family, row, Some((parsed, value)), changes)
+            }
+            Table::Groups(family) => {
+                let parsed = groups::read(&value).ok_or(ResultCode::InvalidParameters)?;
+                let set = Some((parsed, value));
+                self.tables_mut(family).put_group(family, row, set, changes)
             }
         };
         let value = before;
@@ -177,7 +218,12 @@ impl Fib {
     ) -> Result<Before, ResultCode> {
         let value = match table {
             Table::Prefixes(family) => self.tables_mut(family).delete_prefix(row, changes),
-            Table::NextHops(family) => self.tables_mut(family).delete_next_hop(row, changes),
+            Table::NextHops(family) => self
+                .tables_mut(family)
+                .put_next_hop(family, row, None, changes),
+            Table::Groups(family) => self
+                .tables_mut(family)
+                .put_group(family, row, None, changes),
         };
         match value {
             Some(_) => Ok(Before { table, row, value }),
@@ -222,13 +268,70 @@ impl Fib {
 }
 
 impl Tables {
-    fn route(&self, row: PrefixRow) -> Option<Route> {
-        let (NextHop { gateway, port }, _) = self.next_hops.get(&row.next_hop)?;
+    fn route(&self, row: &PrefixRow) -> Option<Route> {
+        let prefix = row.prefix;
         Some(Route {
-            prefix: row.prefix,
-            gateway: *gateway,
-            port: *port,
+            prefix,
+            row: (Family::of(&prefix), row.selector),
+            target: self.target(row.selector)?,
         })
+    }
+
+    /// The target of the prefixes that refer to a row.
+    fn target(&self, row: Selector) -> Option<Target<NextHop>> {
+        let next_hop = |row: &u32| self.next_hops.get(row).map(|(hop, _)| *hop).ok_or(());
+        match row {
+            Selector::NextHop(row) => next_hop(&row).ok().map(Target::Hop),
+            Selector::Group(row) => self.groups.get(&row)?.0.map(next_hop).ok(),
+        }
+    }
+
+    /// Makes a change that concerns a prefix row, and appends the resulting changes of its route.
+    fn change_prefix<T>(
+        &mut self,
+        row: u32,
+        changes: &mut Vec<RouteChange>,
+        make: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let route = |tables: &Self| tables.route(&tables.prefixes.get(&row)?.0);
+        let old = route(self);
+        let made = make(self);
+        let new = route(self);
+        if old != new {
+            let stays = |old: &Route| new.as_ref().is_some_and(|new| new.prefix == old.prefix);
+            let gone = old.filter(|old| !stays(old));
+            changes.extend(gone.map(|old| RouteChange::Remove(old.prefix)));
+            changes.extend(new.map(RouteChange::Put));
+        }
+        made
+    }
+
+    /// Makes a change of the targets of these rows, and appends the resulting changes of routes.
+    fn change_targets<T>(
+        &mut self,
+        rows: impl IntoIterator<Item = TargetRow>,
+        changes: &mut Vec<RouteChange>,
+        make: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let rows = rows.into_iter();
+        let before: Vec<_> = rows.map(|row| (row, self.target(row.1))).collect();
+        let made = make(self);
+        for (row, before) in before {
+            let after = self.target(row.1);
+            let Some(users) = self.users.get(&row.1).filter(|_| before != after) else {
+                continue;
+            };
+            if let (Some(_), Some(target)) = (&before, &after) {
+                changes.push(RouteChange::Move(row, target.clone()));
+                continue;
+            }
+            let prefixes = users.iter().filter_map(|user| self.prefixes.get(user));
+            changes.extend(prefixes.map(|(user, _)| match self.route(user) {
+                Some(route) => RouteChange::Put(route),
+                None => RouteChange::Remove(user.prefix),
+            }));
+        }
+        made
     }
 
     fn set_prefix(
@@ -241,57 +344,71 @@ impl Tables {
         if self.row_of.get(&parsed.prefix).is_some_and(|of| *of != row) {
             return Err(ResultCode::Exists);
         }
-        let before = self.prefixes.insert(row, (parsed, value));
-        if let Some((before, _)) = &before {
-            self.unlink(row, *before);
-        }
-        self.row_of.insert(parsed.prefix, row);
-        self.users.entry(parsed.next_hop).or_default().insert(row);
-        let old = before.as_ref().and_then(|(before, _)| self.route(*before));
-        match (old, self.route(parsed)) {
-            (Some(old), Some(new)) if old == new => {}
-            (old, Some(new)) => {
-                let moved = old.filter(|old| old.prefix != new.prefix);
-                changes.extend(moved.map(|old| RouteChange::Remove(old.prefix)));
-                changes.push(RouteChange::Put(new));
+        let before = self.change_prefix(row, changes, |tables| {
+            let before = tables.prefixes.insert(row, (parsed, value));
+            if let Some((before, _)) = &before {
+                tables.unlink(row, *before);
             }
-            (old, None) => changes.extend(old.map(|old| RouteChange::Remove(old.prefix))),
-        }
+            tables.row_of.insert(parsed.prefix, row);
+            tables.users.entry(parsed.selector).or_default().insert(row);
+            before
+        });
         Ok(before.map(|(_, value)| value))
     }
 
     fn delete_prefix(&mut self, row: u32, changes: &mut Vec<RouteChange>) -> Option<Value> {
-        let (parsed, value) = self.prefixes.remove(&row)?;
-        self.unlink(row, parsed);
-        let route = self.route(parsed);
-        changes.extend(route.map(|route| RouteChange::Remove(route.prefix)));
-        Some(value)
+        self.change_prefix(row, changes, |tables| {
+            let (parsed, value) = tables.prefixes.remove(&row)?;
+            tables.unlink(row, parsed);
+            Some(value)
+        })
     }
 
-    fn set_next_hop(
+    /// Sets or deletes a next hop.
+    fn put_next_hop(
         &mut self,
+        family: Family,
         row: u32,
-        parsed: NextHop,
-        value: Value,
+        next_hop: Option<(NextHop, Value)>,
         changes: &mut Vec<RouteChange>,
     ) -> Option<Value> {
-        let before = self.next_hops.insert(row, (parsed, value));
-        if before.as_ref().map(|(before, _)| *before) != Some(parsed) {
-            changes.extend(self.routes_by(row).map(RouteChange::Put));
-        }
+        let groups = self.groups_of.get(&row).into_iter().flatten();
+        let groups = groups.map(|group| Selector::Group(*group));
+        let rows: Vec<_> = groups.chain([Selector::NextHop(row)]).collect();
+        let rows = rows.into_iter().map(|row| (family, row));
+        let before = self.change_targets(rows, changes, |tables| match next_hop {
+            Some(next_hop) => tables.next_hops.insert(row, next_hop),
+            None => tables.next_hops.remove(&row),
+        });
         before.map(|(_, value)| value)
     }
 
-    fn delete_next_hop(&mut self, row: u32, changes: &mut Vec<RouteChange>) -> Option<Value> {
-        let gone = self.routes_by(row);
-        changes.extend(gone.map(|route| RouteChange::Remove(route.prefix)));
-        self.next_hops.remove(&row).map(|(_, value)| value)
-    }
-
-    /// The routes that use a next hop.
-    fn routes_by(&self, next_hop: u32) -> impl Iterator<Item = Route> {
-        let users = self.users.get(&next_hop).into_iter().flatten();
-        users.filter_map(|row| self.route(self.prefixes.get(row)?.0))
+    /// Sets or deletes a group.
+    fn put_group(
+        &mut self,
+        family: Family,
+        row: u32,
+        group: Option<(Target<u32>, Value)>,
+        changes: &mut Vec<RouteChange>,
+    ) -> Option<Value> {
+        let rows = [(family, Selector::Group(row))];
+        let (before, value) = self.change_targets(rows, changes, |tables| {
+            for (hop, _) in group.iter().flat_map(|(group, _)| group.hops()) {
+                tables.groups_of.entry(*hop).or_default().insert(row);
+            }
+            match group {
+                Some(group) => tables.groups.insert(row, group),
+                None => tables.groups.remove(&row),
+            }
+        })?;
+        let after = self.groups.get(&row);
+        for (hop, _) in before.hops() {
+            let stays = after.is_some_and(|(after, _)| after.hops().any(|(other, _)| other == hop));
+            if !stays {
+                unlink(&mut self.groups_of, *hop, row);
+            }
+        }
+        Some(value)
     }
 
     /// Removes a prefix row from the indices.
@@ -299,20 +416,22 @@ impl Tables {
         if self.row_of.get(&parsed.prefix) == Some(&row) {
             self.row_of.remove(&parsed.prefix);
         }
-        if let Some(users) = self.users.get_mut(&parsed.next_hop) {
-            users.remove(&row);
-            if users.is_empty() {
-                self.users.remove(&parsed.next_hop);
-            }
+        unlink(&mut self.users, parsed.selector, row);
+    }
+}
+
+/// Removes a row from an index.
+fn unlink<K: Ord>(index: &mut BTreeMap<K, BTreeSet<u32>>, key: K, row: u32) {
+    if let Some(rows) = index.get_mut(&key) {
+        rows.remove(&row);
+        if rows.is_empty() {
+            index.remove(&key);
         }
     }
 }
 
 /// Parses a row of a prefix table, IPvNPrefixInfo of RFC 6956.
 fn prefix_row(family: Family, row: &Value) -> Result<PrefixRow, ResultCode> {
-    if flag(row, "ECMPFlag")? {
-        return Err(ResultCode::NotSupported);
-    }
     let address = match family {
         Family::V4 => address(row, "IPv4Address")?,
         Family::V6 => address(row, "IPv6Address")?,
@@ -324,9 +443,13 @@ fn prefix_row(family: Family, row: &Value) -> Result<PrefixRow, ResultCode> {
     let len = number(row, "Prefixlen")?;
     let len = u8::try_from(len).ok().filter(|len| *len <= bits);
     let len = len.ok_or(ResultCode::ValueOutOfRange)?;
+    let selector = number(row, "HopSelector")?;
     Ok(PrefixRow {
         prefix: (network(address, len), len),
-        next_hop: number(row, "HopSelector")?,
+        selector: match flag(row, "ECMPFlag")? {
+            true => Selector::Group(selector),
+            false => Selector::NextHop(selector),
+        },
     })
 }
 
@@ -413,12 +536,22 @@ mod tests {
         ])
     }
 
-    fn route(prefix: &str, len: u8, gateway: Option<&str>, port: u32) -> RouteChange {
+    fn target(gateway: Option<&str>, port: u32) -> Target<NextHop> {
+        let gateway = gateway.map(|text| text.parse().unwrap());
+        Target::Hop(NextHop { gateway, port })
+    }
+
+    /// A route whose prefix refers to this row.
+    fn route(prefix: &str, row: Selector, gateway: Option<&str>, port: u32) -> RouteChange {
         RouteChange::Put(Route {
-            prefix: (prefix.parse().unwrap(), len),
-            gateway: gateway.map(|text| text.parse().unwrap()),
-            port,
+            prefix: (prefix.parse().unwrap(), 8),
+            row: (Family::V4, row),
+            target: target(gateway, port),
         })
+    }
+
+    fn moved(row: Selector, gateway: Option<&str>, port: u32) -> RouteChange {
+        RouteChange::Move((Family::V4, row), target(gateway, port))
     }
 
     fn gone(prefix: &str, len: u8) -> RouteChange {
@@ -428,23 +561,24 @@ mod tests {
     #[test]
     fn a_route_is_there_when_its_prefix_and_its_next_hop_are() {
         let (mut fib, mut changes) = (Fib::default(), Vec::new());
+        let three = Selector::NextHop(3);
         let ten = prefix("0a:01:02:03", 8, 3);
         fib.set(PREFIXES, 7, ten.clone(), &mut changes).unwrap();
         assert_eq!(changes, []);
         fib.set(NEXT_HOPS, 3, hop("c0:00:02:01", 2), &mut changes)
             .unwrap();
-        assert_eq!(changes, [route("10.0.0.0", 8, Some("192.0.2.1"), 2)]);
+        assert_eq!(changes, [route("10.0.0.0", three, Some("192.0.2.1"), 2)]);
         changes.clear();
         fib.set(NEXT_HOPS, 3, hop("00:00:00:00", 4), &mut changes)
             .unwrap();
-        assert_eq!(changes, [route("10.0.0.0", 8, None, 4)]);
+        assert_eq!(changes, [moved(three, None, 4)]);
         assert_eq!(fib.row(PREFIXES, 7), Some(&ten));
         changes.clear();
         // Another prefix in the same row: the old route is removed.
         fib.set(PREFIXES, 7, prefix("0b:00:00:00", 8, 3), &mut changes)
             .unwrap();
-        let moved = [gone("10.0.0.0", 8), route("11.0.0.0", 8, None, 4)];
-        assert_eq!(changes, moved);
+        let other = [gone("10.0.0.0", 8), route("11.0.0.0", three, None, 4)];
+        assert_eq!(changes, other);
         changes.clear();
         fib.delete(NEXT_HOPS, 3, &mut changes).unwrap();
         assert_eq!(changes, [gone("11.0.0.0", 8)]);
@@ -453,6 +587,68 @@ mod tests {
             fib.delete(NEXT_HOPS, 3, &mut changes),
             Err(ResultCode::NotFound)
         );
+    }
+
+    /// A change of a next hop or a group moves every route that uses it.
+    #[test]
+    fn a_group_is_the_target_of_its_prefixes() {
+        const GROUPS: Table = Table::Groups(Family::V4);
+        let group = |members: &[(u64, u64)], action: &str| {
+            let member = |(hop, weight): &(u64, u64)| {
+                let weight = (*weight).into();
+                Value::Struct(vec![
+                    ("next_hop".into(), (*hop).into()),
+                    ("weight".into(), weight),
+                ])
+            };
+            let members = members.iter().map(member).collect();
+            Value::Struct(vec![
+                ("members".into(), Value::List(members)),
+                ("action".into(), action.into()),
+            ])
+        };
+        let ecmp = |address: &str, row: u64| {
+            let Value::Struct(mut members) = prefix(address, 8, row) else {
+                panic!("it is a structure");
+            };
+            members[2].1 = true.into();
+            Value::Struct(members)
+        };
+        let (mut fib, mut changes) = (Fib::default(), Vec::new());
+        let mut set = |fib: &mut Fib, table, row, value| {
+            let before = fib.set(table, row, value, &mut changes).unwrap();
+            (before, std::mem::take(&mut changes))
+        };
+        set(&mut fib, NEXT_HOPS, 3, hop("c0:00:02:01", 1));
+        set(&mut fib, PREFIXES, 1, ecmp("0a:00:00:00", 3));
+        set(&mut fib, PREFIXES, 2, ecmp("0b:00:00:00", 3));
+        let both = [(3, 1), (4, 5)];
+        let (made, one) = set(&mut fib, GROUPS, 3, group(&both, "forward"));
+        let of_group = Selector::Group(3);
+        let both = ["10.0.0.0", "11.0.0.0"].map(|p| route(p, of_group, Some("192.0.2.1"), 1));
+        assert_eq!(one, both);
+        // The second next hop of the group appears, and changes.
+        let (_, two) = set(&mut fib, NEXT_HOPS, 4, hop("c0:00:02:09", 2));
+        let [RouteChange::Move((Family::V4, Selector::Group(3)), target)] = &two[..] else {
+            panic!("{two:?}");
+        };
+        let shown: Vec<_> = target.hops().map(|(hop, n)| (hop.port, n)).collect();
+        assert_eq!(shown, [(1, 1), (2, 5)]);
+        let before: Vec<_> = fib.routes().collect();
+        let (moved, two) = set(&mut fib, NEXT_HOPS, 4, hop("c0:00:02:09", 7));
+        assert_eq!(two.len(), 1);
+        let (dropped, two) = set(&mut fib, GROUPS, 3, group(&[], "blackhole"));
+        let drops = Target::Discard(weir_model::Discard::Blackhole);
+        assert_eq!(two, [RouteChange::Move((Family::V4, of_group), drops)]);
+        // The next hops no longer concern the group.
+        assert_eq!(set(&mut fib, NEXT_HOPS, 3, hop("c0:00:02:02", 1)).1, []);
+        set(&mut fib, NEXT_HOPS, 3, hop("c0:00:02:01", 1));
+        fib.undo(vec![moved, dropped]);
+        assert_eq!(fib.routes().collect::<Vec<_>>(), before);
+        assert_eq!(fib.undo(vec![made]).len(), 2);
+        assert_eq!(fib.routes().count(), 0);
+        let empty = fib.set(GROUPS, 3, group(&[], "forward"), &mut Vec::new());
+        assert_eq!(empty, Err(ResultCode::InvalidParameters));
     }
 
     #[test]
@@ -473,9 +669,9 @@ mod tests {
         let undone = fib.undo(journal);
         assert_eq!(fib.routes().collect::<Vec<_>>(), before);
         let expected = [
-            route("10.0.0.0", 8, Some("192.0.2.9"), 1),
+            route("10.0.0.0", Selector::NextHop(1), Some("192.0.2.9"), 1),
             gone("11.0.0.0", 8),
-            route("10.0.0.0", 8, Some("192.0.2.1"), 1),
+            moved(Selector::NextHop(1), Some("192.0.2.1"), 1),
         ];
         assert_eq!(undone, expected);
         assert_eq!(fib.clear(), [gone("10.0.0.0", 8)]);

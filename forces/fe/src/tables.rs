@@ -183,12 +183,12 @@ fn refused(row: u32, code: ResultCode) -> Failure {
     let why = match code {
         ResultCode::Exists => "another row has this prefix",
         ResultCode::NotFound => "there is no such row",
-        ResultCode::NotSupported => {
-            "a prefix can have only one next hop on this FE: ECMPFlag must be false"
-        }
         ResultCode::ValueOutOfRange => "the prefix is longer than an address",
         ResultCode::MemoryError => "the table is full",
-        _ => "a row needs all of its members, and addresses of the table's family",
+        _ => {
+            "a row needs all of its members, and addresses of the table's family; a group has 1 to 256 next hops, or \
+             drops packets"
+        }
     };
     Failure::new(code, format!("row {row}: {why}"))
 }

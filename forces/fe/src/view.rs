@@ -2,19 +2,20 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use weir_base::setting::Settings;
 use weir_lfb::Plan;
 use weir_lfb::named::Named;
 use weir_model::{Value, typed};
-use weir_protocol::schema::{Component, Kind};
+use weir_protocol::schema::{Array, Component, Kind};
 use weir_protocol::session::execute::Answer;
 use weir_protocol::session::fe::Fe;
+use weir_protocol::value;
 use weir_protocol::wire::{Content, OperationKind, ResultCode};
 
-use crate::blocks::{Block, QUEUES, Source, Tables};
+use crate::blocks::{Block, QUEUES, Source, TABLE, Tables};
 use crate::fib::Fib;
 use crate::own::Own;
 use crate::request::{Failure, Item, Step};
@@ -28,8 +29,16 @@ pub(crate) struct View<'a> {
     fe: &'a Fe,
     fib: &'a Fib,
     tables: &'a Tables,
-    /// Values of instances that were read before.
-    values: RefCell<BTreeMap<(u32, u32), Rc<Value>>>,
+    cache: RefCell<Cache>,
+}
+
+/// Parts of a snapshot that were computed before.
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    /// Values of instances.
+    values: BTreeMap<(u32, u32), Arc<Value>>,
+    /// Rows of tables by the content of a key, for the class and the key.
+    indices: BTreeMap<(u32, u32), HashMap<Vec<u8>, u32>>,
 }
 
 impl<'a> View<'a> {
@@ -46,8 +55,18 @@ impl<'a> View<'a> {
             fe,
             fib,
             tables,
-            values: Default::default(),
+            cache: RefCell::default(),
         }
+    }
+
+    /// The view with the cache of an earlier view of the same snapshot.
+    pub(crate) fn with(self, cache: Cache) -> Self {
+        self.cache.replace(cache);
+        self
+    }
+
+    pub(crate) fn into_cache(self) -> Cache {
+        self.cache.into_inner()
     }
 
     /// The answer to one path of a Query.
@@ -70,7 +89,7 @@ impl<'a> View<'a> {
             return Ok(Answer::new(content));
         }
         let value = self.part(block, item)?;
-        let found = tree::find(&block.kind, &value, &item.steps)?;
+        let found = self.find(block, &value, item)?;
         let content = match item.operation {
             OperationKind::Get => found.content()?,
             _ => property::of_component(block, &found)?,
@@ -96,7 +115,7 @@ impl<'a> View<'a> {
             }
             let block = self.own.blocks().get(item.class)?;
             let value = self.part(block, item)?;
-            let found = tree::find(&block.kind, &value, &item.steps)?;
+            let found = self.find(block, &value, item)?;
             let mut pieces = Vec::new();
             cut(&found, &mut pieces)?;
             Ok(pieces)
@@ -104,25 +123,57 @@ impl<'a> View<'a> {
         pieces().unwrap_or_else(|failure| vec![(ids(&item.steps), failure.answer().content)])
     }
 
+    /// Finds the part at the end of a path. All paths that select a row by the same key share an index of the rows: a CE
+    /// asks for each prefix that covers an address, and a table may have a million rows.
+    fn find<'v>(
+        &self,
+        block: &'v Block,
+        value: &'v Value,
+        item: &Item,
+    ) -> Result<Found<'v>, Failure> {
+        let mut steps = item.steps.clone();
+        let (Source::Rows(_), [Step::Id(TABLE), Step::Key { id, values }, ..]) =
+            (block.source, &item.steps[..])
+        else {
+            return tree::find(&block.kind, value, &steps);
+        };
+        let table = tree::find(&block.kind, value, &steps[..1])?;
+        let (Some(array), Some(rows)) = (table.kind.array(), &table.value) else {
+            return tree::find(&block.kind, value, &steps);
+        };
+        let values = value::key_values(array, *id, values)?;
+        let content = value::key_bytes(array, *id, &values)?;
+        let indices = &mut self.cache.borrow_mut().indices;
+        let index = indices.entry((item.class, *id));
+        let index = index.or_insert_with(|| by_key(array, *id, rows));
+        let Some(row) = index.get(&content) else {
+            return Err(Failure::new(ResultCode::NotFound, "no row has this key"));
+        };
+        steps[1] = Step::Id(*row);
+        let mut found = tree::find(&block.kind, value, &steps)?;
+        found.indices.insert(0, *row);
+        Ok(found)
+    }
+
     /// The value of an instance, with at least the part that the path needs.
-    fn part(&self, block: &Block, item: &Item) -> Result<Rc<Value>, Failure> {
+    fn part(&self, block: &Block, item: &Item) -> Result<Arc<Value>, Failure> {
         let Source::Fib(table) = block.source else {
             return self.value(item.class, item.instance);
         };
         self.own.instance(block, item.instance, self.plan)?;
         let rows = forwarding::value(block, table, self.fib, &item.steps);
-        Ok(Rc::new(rows))
+        Ok(Arc::new(rows))
     }
 
     /// The value of an instance.
-    pub(crate) fn value(&self, class: u32, instance: u32) -> Result<Rc<Value>, Failure> {
-        if let Some(value) = self.values.borrow().get(&(class, instance)) {
-            return Ok(Rc::clone(value));
+    pub(crate) fn value(&self, class: u32, instance: u32) -> Result<Arc<Value>, Failure> {
+        if let Some(value) = self.cache.borrow().values.get(&(class, instance)) {
+            return Ok(Arc::clone(value));
         }
         let block = self.own.blocks().get(class)?;
-        let value = Rc::new(self.made(block, instance)?);
-        let mut values = self.values.borrow_mut();
-        values.insert((class, instance), Rc::clone(&value));
+        let value = Arc::new(self.made(block, instance)?);
+        let values = &mut self.cache.borrow_mut().values;
+        values.insert((class, instance), Arc::clone(&value));
         Ok(value)
     }
 
@@ -193,6 +244,22 @@ fn structure(block: &Block, row: &Value, settings: Option<&Settings>) -> Value {
         (name, value.unwrap_or(Value::Absent))
     };
     Value::Struct(block.schema.components.iter().map(value).collect())
+}
+
+/// The first row with each content of a key.
+fn by_key(array: &Array, id: u32, rows: &Value) -> HashMap<Vec<u8>, u32> {
+    let content = |row| {
+        let values = value::key_of_row(array, array.key(id)?, row)?;
+        let values: Vec<Value> = values.into_iter().cloned().collect();
+        value::key_bytes(array, id, &values).ok()
+    };
+    let mut index = HashMap::new();
+    for (row, number) in rows.rows().iter().zip(0..) {
+        if let Some(content) = content(row) {
+            index.entry(content).or_insert(number);
+        }
+    }
+    index
 }
 
 /// Maximum length in bytes of the data in one part of a long answer.

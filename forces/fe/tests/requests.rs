@@ -2,8 +2,9 @@
 
 use crate::world::{self, World, delete, path, schema, selector, set, tally, write};
 use weir_fe::Forwarding;
-use weir_model::Value;
+use weir_model::{Component, Value};
 use weir_protocol::wire::header::Execution;
+use weir_protocol::wire::message::Selects;
 use weir_protocol::wire::{
     Body, Content, LfbSelect, Operation, OperationKind, PathData, ResultCode, Selector,
 };
@@ -42,7 +43,7 @@ fn a_table_is_read_once_for_all_paths_of_a_request() {
         world::on(ports, instance, OperationKind::Get, path)
     };
     let selects = vec![get(1, "rate"), get(2, "rate"), get(2, "sent"), get(1, "")];
-    let query = weir_protocol::wire::message::Selects::new(selects).unwrap();
+    let query = Selects::new(selects).unwrap();
     let (now, deadline) = (world.now, world.now + weir_base::Span::from_secs(1));
     world.ce().query(now, world::FE, query, deadline).unwrap();
     world.settle();
@@ -75,6 +76,52 @@ fn what_is_not_there_has_the_code_of_the_rfc() {
         panic!("{answer:?}");
     };
     assert_eq!(outcome.code(), ResultCode::NotFound);
+}
+
+/// A Query for rows of `routes` by their prefixes; returns the index of each row, and `None` if there is none.
+fn rows_of_routes(world: &mut World, prefixes: &[&str]) -> Vec<Option<u32>> {
+    let get = |prefix: &&str| {
+        let values = prefix.as_bytes().to_vec();
+        let key = Some(Selector::Key { id: 1, values });
+        let path = PathData::new(vec![1], key, Content::Empty).unwrap();
+        world::on(schema("routes").id, 1, OperationKind::Get, path)
+    };
+    let query = Selects::new(prefixes.iter().map(get).collect()).unwrap();
+    let (now, deadline) = (world.now, world.now + weir_base::Span::from_secs(1));
+    world.ce().query(now, world::FE, query, deadline).unwrap();
+    world.settle();
+    let Some(Body::QueryResponse(response)) = world.response() else {
+        panic!("no answer");
+    };
+    let row = |select: &LfbSelect| {
+        let path = &select.operations()[0].paths()[0];
+        match path.content() {
+            Content::Outcome(outcome) => {
+                assert_eq!(outcome.code(), ResultCode::NotFound);
+                None
+            }
+            _ => path.ids().get(1).copied(),
+        }
+    };
+    response.selects().iter().map(row).collect()
+}
+
+#[test]
+fn a_request_selects_several_rows_by_key() {
+    let mut world = World::new();
+    let class = weir_lfb::class::Block::find("routes").unwrap().class;
+    let row = |prefix: &str| {
+        Component::values(class.components, |component| match component.name {
+            "prefix" => prefix.into(),
+            _ => component.example_value(),
+        })
+    };
+    let rows = ["0.0.0.0/0", "10.0.0.0/8", "10.0.0.0/8", "10.1.0.0/16"].map(row);
+    world.rows.insert("routes", Value::List(rows.to_vec()));
+    let wanted = ["10.1.0.0/16", "10.1.1.0/24", "10.0.0.0/8", "0.0.0.0/0"];
+    let found = rows_of_routes(&mut world, &wanted);
+    assert_eq!(found, [Some(3), None, Some(1), Some(0)]);
+    assert_eq!(world.reads, ["routes"]);
 }
 
 #[test]

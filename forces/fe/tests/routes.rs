@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use crate::world::{self, CE, FE, World, delete, on, selector, set, write};
 use weir_base::Span;
-use weir_fe::fib::{Route, RouteChange};
-use weir_model::Value;
+use weir_fe::fib::{self, Family, NextHop, Route, RouteChange};
+use weir_model::{Target, Value};
 use weir_protocol::schema::{Kind, Registry};
 use weir_protocol::session::ce::{Deadlines, Ended, Event};
 use weir_protocol::value;
@@ -81,11 +81,14 @@ fn set_hop(row: u32, address: &str, port: u64) -> LfbSelect {
     write(HOPS, 1, &[1, row], &hop(address, port))
 }
 
-fn put(address: &str, len: u8, gateway: &str, port: u32) -> RouteChange {
+fn put(address: &str, row: u32, gateway: &str, port: u32) -> RouteChange {
     RouteChange::Put(Route {
-        prefix: (address.parse().unwrap(), len),
-        gateway: Some(gateway.parse().unwrap()),
-        port,
+        prefix: (address.parse().unwrap(), 8),
+        row: (Family::V4, fib::Selector::NextHop(row)),
+        target: Target::Hop(NextHop {
+            gateway: Some(gateway.parse().unwrap()),
+            port,
+        }),
     })
 }
 
@@ -109,7 +112,7 @@ fn with_route() -> World {
         results.iter().all(|(code, _)| *code == ResultCode::Success),
         "{results:?}"
     );
-    let expected = [put("10.0.0.0", 8, "192.0.2.1", 1)];
+    let expected = [put("10.0.0.0", 3, "192.0.2.1", 1)];
     assert_eq!(routes(&mut world), expected);
     world
 }
@@ -261,10 +264,10 @@ fn a_port_comes_with_its_routes_and_takes_them_along() {
         results.iter().all(|(code, _)| *code == ResultCode::Success),
         "{results:?}"
     );
-    assert_eq!(routes(&mut world), [put("11.0.0.0", 8, "198.51.100.1", 9)]);
+    assert_eq!(routes(&mut world), [put("11.0.0.0", 4, "198.51.100.1", 9)]);
     // The port moves to another interface: the kernel needs the route again.
     world.config(vec![set("ports", 9, "interface", "eth8")]);
-    assert_eq!(routes(&mut world), [put("11.0.0.0", 8, "198.51.100.1", 9)]);
+    assert_eq!(routes(&mut world), [put("11.0.0.0", 4, "198.51.100.1", 9)]);
     world.config(vec![delete(1, 1, &[2, 90])]);
     assert_eq!(routes(&mut world)[0], gone("11.0.0.0", 8));
 }
@@ -296,7 +299,7 @@ fn routes_of_a_transaction_come_with_its_commit() {
         vec![set_prefix(2, "11.0.0.0", 8, 4)],
     ];
     assert_eq!(transact(&mut world, parts), Ended::Committed);
-    let expected = [put("11.0.0.0", 8, "192.0.2.4", 2)];
+    let expected = [put("11.0.0.0", 4, "192.0.2.4", 2)];
     assert_eq!(routes(&mut world), expected);
     // A failed part leaves no trace of the changes that were prepared before it.
     let parts = vec![

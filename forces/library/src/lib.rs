@@ -7,6 +7,10 @@
 //!
 //! [`VIEWS`] lists the standard classes whose LFBs are views. A view has the instance ID of our LFB, which is the ID of
 //! a port, or 1 otherwise. It is read-only: to change a value, a CE sets our component.
+//!
+//! [`groups`] has our tables, which complete the tables of RFC 6956.
+
+pub mod groups;
 
 use std::borrow::Cow;
 
@@ -184,7 +188,8 @@ pub fn registry() -> Registry {
     let mut registry = Registry::standard();
     let tables = class::classes().into_iter().copied();
     let sections = class::sections();
-    for class in tables.chain(sections).chain(class::disciplines()) {
+    let ours = tables.chain(sections).chain(class::disciplines());
+    for class in ours.chain([groups::IPV4, groups::IPV6]) {
         if let Err(error) = registry.add(Class::of(&class)) {
             unreachable!("{}: {error}", class.name);
         }

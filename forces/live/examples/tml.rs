@@ -37,7 +37,7 @@ fn main() {
             let cases = CASES.iter().filter(|case| case.transport == transport);
             cases.for_each(|case| speed(*case));
         }
-        _ => panic!("no arguments, a transport, or: flood SECONDS"),
+        _ => panic!("usage: tml [TRANSPORT | flood SECONDS]"),
     }
 }
 

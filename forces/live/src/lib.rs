@@ -3,6 +3,7 @@
 //! - [`ce`]: the running control element
 //! - [`fe`]: a running router as a forwarding element of control elements
 //! - [`tml`]: transports of ForCES messages between the two
+//! - [`enrol`]: how the two get, renew and revoke their certificates
 //! - [`snmp`]: devices that are not weir, sampled by SNMP
 //!
 //! # How elements work together
@@ -43,7 +44,8 @@
 //! transport's back-pressure is the clock, so lower-layer buffers stay short.
 //!
 //! **Peers are pinned.** A certificate belongs to one ID, there is no certification authority, and identity and pins
-//! are replaced under open links ([`tml::identity`]). A transport without authentication works only if the
+//! are replaced under open links ([`tml::identity`]). A one-time token lets an FE and its CE exchange certificates
+//! ([`enrol`]). A transport without authentication works only if the
 //! configuration sets `insecure`, on loopback too ([`tml`]). SCTP keeps no state for an INIT (`tml/sctp/cookie`),
 //! checks every chunk before the SCTP library receives it (`tml/sctp/gate`), and combines packets and acknowledgements
 //! without a timer (`tml/sctp/association`).
@@ -99,6 +101,7 @@
 //! SNMP and never sets them ([`snmp`]).
 
 pub mod ce;
+pub mod enrol;
 pub mod fe;
 pub mod snmp;
 pub mod tml;

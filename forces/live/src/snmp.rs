@@ -29,12 +29,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ring::rand::{SecureRandom, SystemRandom};
 use snmp2::{AsyncSession, Error, Oid, Pdu, Value};
 
 pub use self::if_mib::Sample;
 use self::if_mib::{Reading, Sums};
 pub use self::secrets::{Secrets, SecretsError};
+use crate::tml::random;
 
 /// Maximum number of interfaces searched for a name.
 pub const ROWS_MAX: usize = 4096;
@@ -265,10 +265,7 @@ fn owned(pdu: &Pdu<'_>, secrets: &Secrets) -> Result<Vec<(Vec<u64>, Datum)>, Str
 /// Opens a session with its own socket and a random first request ID, so that no late answer matches, nor an answer
 /// from a sender that has not seen the request.
 async fn open(target: &Target) -> Result<AsyncSession, String> {
-    let mut first = [0; 4];
-    let random = SystemRandom::new().fill(&mut first);
-    random.map_err(|_| "cannot get random numbers".to_owned())?;
-    let first = i32::from_be_bytes(first) & 0x3fff_ffff;
+    let first = i32::from_be_bytes(random()) & 0x3fff_ffff;
     let session = match &target.secrets {
         Secrets::Community(community) => {
             AsyncSession::new_v2c(target.address, community.as_bytes(), first).await

@@ -4,6 +4,7 @@
 
 #[path = "../../../router/live/tests/common/mod.rs"]
 mod common;
+mod enrol;
 mod exceptions;
 mod sctp;
 mod snmp;

@@ -388,7 +388,7 @@ fn what_an_operator_types() {
         (
             Kind::Text(Some(3)),
             "long",
-            "has 4 octets, but may have 3 at most",
+            "has 4 octets, but may have at most 3",
         ),
         (
             struct_u(),

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use weir_base::Instant;
 use weir_experiment::Error;
 use weir_experiment::extension::LabLayer;
+use weir_experiment::metrics::Measured;
 use weir_experiment::namespaces::build::Site;
 use weir_experiment::namespaces::router::Router;
 use weir_experiment::scenario::Scenario;
@@ -28,14 +29,8 @@ use weir_paths::FeId;
 
 use crate::control::code::decoding_routers;
 use crate::control::{Changed, Controller, Write};
+use crate::metrics::{self, Encapsulated};
 use crate::scenario::Forwarding;
-
-/// Metrics of an encapsulation, each with the component of its rows; all but the first only for rows with a `shape`.
-const COUNTS: [(&str, &str); 3] = [
-    ("fpf_encapsulated_packets", "count"),
-    ("fpf_overflowed_packets", "overflowed"),
-    ("fpf_waiting_packets", "waiting"),
-];
 
 /// The controller of a run, and the sections that it has written to each router.
 #[derive(Debug)]
@@ -130,12 +125,14 @@ impl LabLayer for Elements {
         changed.into_iter().try_for_each(|fe| self.write(fe))
     }
 
-    fn add_metrics(&self, routers: &[Router], metrics: &mut BTreeMap<String, f64>) {
-        let mut counted: BTreeMap<String, f64> = BTreeMap::new();
-        for (name, flow) in self.names.iter().zip(self.controller.flows()) {
-            let counts = COUNTS.iter().take(if flow.shape.is_some() { 3 } else { 1 });
-            counted.extend(counts.map(|(metric, _)| (format!("{metric}.{name}"), 0.0)));
-        }
+    fn add_metrics(&self, routers: &[Router], measured: &mut Measured) {
+        let shapes = self.controller.flows().iter().map(|flow| flow.shape);
+        let counted = shapes.map(|shape| Encapsulated {
+            is_shaped: shape.is_some(),
+            ..Encapsulated::default()
+        });
+        let mut counted: BTreeMap<&str, Encapsulated> =
+            self.names.iter().map(String::as_str).zip(counted).collect();
         for router in routers {
             if !self.routers.values().any(|(name, _)| *name == router.name) {
                 continue;
@@ -147,27 +144,26 @@ impl LabLayer for Elements {
                 .flat_map(|all| all.keys());
             let rules = paths.filter_map(|path| path.strip_prefix("fpf.rule.")?.rsplit_once('.'));
             let rules: BTreeSet<&str> = rules.map(|(name, _)| name).collect();
-            metrics.insert(format!("fpf_rules.{}", router.name), rules.len() as f64);
+            metrics::add_rules(rules.len(), &[&router.name], measured);
             if self.decoding.contains(&router.name) {
-                let repaired = router.page("fpf")["repaired"].as_f64();
-                let name = format!("fpf_repaired_packets.{}", router.name);
-                metrics.insert(name, repaired.unwrap_or(0.0));
+                let repaired = router.page("fpf")["repaired"].as_u64();
+                metrics::add_repaired(repaired.unwrap_or(0), &[&router.name], measured);
             }
             let rows = router.page("fpf_encapsulations");
             for row in rows.as_array().into_iter().flatten() {
                 let name = row["name"].as_str().unwrap_or_default();
-                for (metric, component) in COUNTS {
-                    let sum = counted.get_mut(&format!("{metric}.{name}"));
-                    if let (Some(sum), Some(packets)) = (sum, row[component]["packets"].as_f64()) {
-                        *sum += packets;
-                    }
+                let packets = |component: &str| row[component]["packets"].as_u64().unwrap_or(0);
+                if let Some(of) = counted.get_mut(name) {
+                    of.packets += packets("count");
+                    of.overflowed += packets("overflowed");
+                    of.waiting += packets("waiting");
                 }
             }
         }
-        metrics.extend(counted);
-        metrics.insert("fpf_table_changes".into(), self.changed.rows as f64);
-        let changes = self.changed.encapsulations as f64;
-        metrics.insert("fpf_encapsulation_changes".into(), changes);
+        for (name, of) in counted {
+            metrics::add_encapsulated(of, &[name], measured);
+        }
+        metrics::add_changes(self.changed, &[], measured);
     }
 }
 

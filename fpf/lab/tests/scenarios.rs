@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use weir_experiment::metrics::definition;
+use weir_experiment::definitions::definition;
 use weir_experiment::namespaces::routes::Routes;
 use weir_experiment::scenario::{Choices, load_built_in};
 use weir_experiment::topology::Topology;

@@ -56,9 +56,9 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
              same for packets from `input` that have no LID left, without `lid`; redirect: to the control element; \
              drop; xor-encode: packets go alternately to the first two of three `leaves`, and the parity of each pair \
              to the third; xor-decode: the far end of xor-encode, which recovers one loss of the three and sends \
-             packets to its one leaf; segment: packets follow the next LID of their vector, in segments if they are \
-             too long for it; reassemble: the far end of segment; cache: answer interests in stored chunks through the \
-             one of `leaves`; other packets follow the next LID",
+             packets to its only leaf; segment: packets follow the next LID of their vector, in segments if they are \
+             too long for it; reassemble: the far end of segment; cache: answer interests in stored chunks through \
+             the only entry of `leaves`; other packets follow the next LID",
         )
         .id(4),
         Parameter::new("output", Kind::Text(64), "", "name of the output FPF interface").id(5),

@@ -131,7 +131,7 @@ fn hanging(current: &Current, seen: &mut Option<(Instant, Duration)>) -> Option<
     let (used, time) = (cpu.saturating_sub(first), since.elapsed());
     let is_late = used > INPUT_CPU_MAX || time > INPUT_TIME_MAX;
     is_late.then(|| Failure {
-        what: format!("it has not ended after {time:.0?}, {used:.0?} of them on a processor"),
+        what: format!("it is still running after {time:.0?}, {used:.0?} of it on a processor"),
         input: input.clone(),
     })
 }

@@ -14,6 +14,7 @@ use weir_base::{Instant, Streams};
 use weir_discipline::Spec;
 use weir_discipline::spec::SpecError;
 use weir_live::clock;
+use weir_packet::FrameBytes;
 use weir_path::egress::port::Link;
 use weir_path::ip::tables::{Action, Interface, Neighbour, NextHop, Route, Tables};
 use weir_path::link::offload::Offload;
@@ -75,7 +76,7 @@ pub(crate) fn carry(plane: &mut Plane, to: usize, frames: &[Vec<u8>], packets: u
                 vlan: None,
                 offload: Offload::NONE,
             };
-            gathered.receive(frame, arrival);
+            gathered.receive(FrameBytes::Lent(frame), arrival);
         }
         drop(gathered);
         plane.step(now);

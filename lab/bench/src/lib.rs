@@ -10,6 +10,7 @@
 //! - [`pacing`]: how well a paced port keeps its rate
 //! - [`simulator`]: how many packets the simulator carries in a second of processor time
 //! - [`testbed`]: the three hosts in a row on which the live measurements run
+//! - [`transfers`]: TCP between hosts with default offloads, compared with a copy loop and the kernel
 //! - [`translation`]: cost of finding the host behind a translated address
 
 pub mod classifier;
@@ -22,4 +23,5 @@ pub mod overload;
 pub mod pacing;
 pub mod simulator;
 pub mod testbed;
+pub mod transfers;
 pub mod translation;

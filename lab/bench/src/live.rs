@@ -22,7 +22,7 @@ use weir_live::device::Device;
 use weir_live::device::af_packet::AfPacket;
 use weir_live::worker::{Handle, Moderation};
 
-use crate::testbed::{SINK, SOURCE, Testbed};
+use crate::testbed::{SINK, SOURCE, Testbed, joined, running};
 
 /// Number of flows; their frames differ in the source port.
 const FLOWS: u16 = 4096;
@@ -124,7 +124,7 @@ fn copy_loop(bed: &Testbed, time: Duration) -> io::Result<Sample> {
                 let mut count = 0;
                 near.receive(BURST, &mut |frame| {
                     lengths[count] = frame.bytes.len();
-                    buffer[count][..frame.bytes.len()].copy_from_slice(frame.bytes);
+                    buffer[count][..frame.bytes.len()].copy_from_slice(&frame.bytes);
                     count += 1;
                 })?;
                 moderation.took(count);
@@ -158,22 +158,18 @@ fn copy_loop(bed: &Testbed, time: Duration) -> io::Result<Sample> {
 fn weir(bed: &Testbed, discipline: &str, time: Duration) -> io::Result<Sample> {
     let limit = Scalar::Integer(1000);
     let spec = Spec::check(discipline, [("limit", &limit)]).map_err(io::Error::other)?;
-    let (handle, thread) = bed.worker(spec, None)?.start()?;
-    let before = progress(&handle)?;
-    let begin = clock::now();
-    let sent = blast(bed, time);
-    let after = progress(&handle)?;
-    let length = clock::now().since(begin);
-    handle
-        .call(weir_live::worker::Worker::stop)
-        .map_err(io::Error::other)?;
-    let _ = thread.join();
-    sent?;
-    Ok(sample(after.0 - before.0, length, after.1 - before.1))
+    running(bed.worker(spec, None)?, |handle| {
+        let before = progress(handle)?;
+        let begin = clock::now();
+        blast(bed, time)?;
+        let after = progress(handle)?;
+        let length = clock::now().since(begin);
+        Ok(sample(after.0 - before.0, length, after.1 - before.1))
+    })
 }
 
 /// Processor time of the worker's thread, and frames that it sent to the sink.
-fn progress(handle: &Handle) -> io::Result<(Span, u64)> {
+pub(crate) fn progress(handle: &Handle) -> io::Result<(Span, u64)> {
     handle
         .call(|worker| {
             let sent = worker.plane.ports()[1].port.sent().packets;
@@ -245,12 +241,7 @@ pub fn frame(flow: u16) -> Vec<u8> {
 
 fn round_trips(bed: &Testbed) -> io::Result<Vec<RoundTrip>> {
     let spec = Spec::check("fifo", []).map_err(io::Error::other)?;
-    let (handle, thread) = bed.worker(spec, None)?.start()?;
-    let weir = ping_pong(bed);
-    handle
-        .call(weir_live::worker::Worker::stop)
-        .map_err(io::Error::other)?;
-    let _ = thread.join();
+    let weir = running(bed.worker(spec, None)?, |_| ping_pong(bed));
     bed.kernel_forwards(true)?;
     let kernel = ping_pong(bed);
     bed.kernel_forwards(false)?;
@@ -311,8 +302,4 @@ pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<_> = values.collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-pub(crate) fn joined<T>(result: thread::Result<io::Result<T>>) -> io::Result<T> {
-    result.unwrap_or_else(|_| Err(io::Error::other("a measuring thread panicked")))
 }

@@ -10,8 +10,8 @@
 //! processors, the flood, the hosts and the router share them: the figures show the combined result,
 //! not the performance of a router with a processor to itself.
 
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::io;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -27,8 +27,10 @@ use weir_path::egress::port::Link;
 use weir_path::ip::tables::Mac;
 use weir_path::plane::Mode;
 
-use crate::live::{joined, median};
-use crate::testbed::{MACS, SINK, Testbed, add_network, run as command, udp_frame};
+use crate::live::median;
+use crate::testbed::{
+    MACS, SINK, Testbed, add_network, joined, run as command, running, udp_frame,
+};
 
 /// Threads that send the flood: one alone may send less than a router can handle.
 const FLOODERS: usize = 2;
@@ -40,8 +42,6 @@ const FLOODER: Ipv4Addr = Ipv4Addr::new(10, 77, 3, 2);
 const FLOODED_MAC: Mac = [2, 0, 0, 0, 77, 5];
 /// Honest traffic starts this long after the flood.
 const HEAD_START: Duration = Duration::from_millis(100);
-/// Time after which a connection that cannot be opened or closed is abandoned.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The port where the flood enters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,18 +134,17 @@ impl Bed {
     }
 
     fn weir(&self, flood: Flood, time: Duration) -> io::Result<Sample> {
-        let (handle, thread) = self.worker()?.start()?;
         let flooded = if flood == Flood::OtherPort { 2 } else { 0 };
-        let before = at_port(&handle, flooded)?;
-        let sample = self.measure(flood, time);
-        let after = at_port(&handle, flooded)?;
-        handle.call(Worker::stop).map_err(io::Error::other)?;
-        let _ = thread.join();
-        let (received, missed) = (after.0 - before.0, after.1 - before.1);
-        let missed = missed as f64 / (received + missed).max(1) as f64;
-        sample.map(|sample| Sample {
-            missed: Some(missed),
-            ..sample
+        running(self.worker()?, |handle| {
+            let before = at_port(handle, flooded)?;
+            let sample = self.measure(flood, time)?;
+            let after = at_port(handle, flooded)?;
+            let (received, missed) = (after.0 - before.0, after.1 - before.1);
+            let missed = missed as f64 / (received + missed).max(1) as f64;
+            Ok(Sample {
+                missed: Some(missed),
+                ..sample
+            })
         })
     }
 
@@ -178,9 +177,9 @@ impl Bed {
         worker
             .plane
             .add_port("r2", "r2", Mode::Routed, spec, link, now);
-        worker.set_tables(Arc::new(tables));
         let gone = || io::Error::from(io::ErrorKind::NotFound);
         worker.bind(Some(Box::new(device)), Box::new(move |_| Err(gone())));
+        worker.set_tables(Arc::new(tables)); // reads the links of all ports
         Ok(worker)
     }
 
@@ -191,7 +190,7 @@ impl Bed {
             let flooding = [(); FLOODERS].map(|()| scope.spawn(|| self.flood(flood, &stop)));
             thread::sleep(HEAD_START);
             let pinging = scope.spawn(|| self.ping_loss(time));
-            let tcp = self.tcp(time);
+            let tcp = self.hosts.goodput(1, time);
             let ping_loss = joined(pinging.join());
             stop.store(true, Ordering::Relaxed);
             Ok(Sample {
@@ -226,36 +225,6 @@ impl Bed {
             }
         }
         Ok(sent as f64 / begin.elapsed().as_secs_f64())
-    }
-
-    /// Goodput of one connection from the source to the sink, Mbit/s; zero if it cannot be opened.
-    fn tcp(&self, time: Duration) -> io::Result<f64> {
-        let listener = self.hosts.sink.enter(|| TcpListener::bind((SINK, 0)))??;
-        let to = listener.local_addr()?;
-        let connected = self
-            .hosts
-            .source
-            .enter(|| TcpStream::connect_timeout(&to, PATIENCE))?;
-        let Ok(mut stream) = connected else {
-            return Ok(0.0);
-        };
-        stream.set_write_timeout(Some(Duration::from_millis(50)))?;
-        let (mut sink, _) = listener.accept()?;
-        sink.set_read_timeout(Some(Duration::from_millis(50)))?;
-        let end = Instant::now() + time;
-        thread::scope(|scope| {
-            scope.spawn(move || {
-                let block = vec![0; 1 << 16];
-                while Instant::now() < end {
-                    let _full_or_gone = stream.write(&block);
-                }
-            });
-            let (mut bytes, mut buffer) = (0, vec![0; 1 << 18]);
-            while Instant::now() < end {
-                bytes += sink.read(&mut buffer).unwrap_or(0); // nothing arrived for a while
-            }
-            Ok(bytes as f64 * 8e-6 / time.as_secs_f64())
-        })
     }
 
     /// The share of the source's pings to the sink, a hundred per second, that are not answered.

@@ -18,9 +18,9 @@ use weir_discipline::Spec;
 use weir_live::clock;
 use weir_live::device::af_packet::AfPacket;
 use weir_live::device::{Counters, Device, Received};
-use weir_live::worker::Worker;
 
-use crate::testbed::{Testbed, udp_frame};
+use crate::live::progress;
+use crate::testbed::{Testbed, joined, running, udp_frame};
 
 /// Bytes of a frame on the wire: 1514 and Ethernet's 24.
 const WIRE_BYTES: u64 = 1538;
@@ -92,27 +92,19 @@ fn row(bed: &Testbed, rate: Rate, seconds: f64) -> io::Result<Row> {
     let worker = bed.worker_with(spec, Some(rate), |device| {
         Box::new(Stamped { device, stamps })
     })?;
-    let (handle, thread) = worker.start()?;
-    let stop = AtomicBool::new(false);
-    let cpu = || {
-        handle
-            .call(|_| clock::thread_cpu_time())
-            .map_err(io::Error::other)
-    };
-    let spent = thread::scope(|scope| -> io::Result<(Instant, Span)> {
-        let source = scope.spawn(|| offer(bed, rate, &stop));
-        thread::sleep(WARM_UP);
-        let (begin, before) = (clock::now(), cpu());
-        thread::sleep(Duration::from_secs_f64(seconds));
-        let after = cpu();
-        stop.store(true, Ordering::Relaxed);
-        let offered = source.join();
-        offered.unwrap_or_else(|_| Err(io::Error::other("the source panicked")))?;
-        Ok((begin, after? - before?))
-    });
-    handle.call(Worker::stop).map_err(io::Error::other)?;
-    let _ = thread.join();
-    let (begin, cpu) = spent?;
+    let (begin, cpu) = running(worker, |handle| {
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let source = scope.spawn(|| offer(bed, rate, &stop));
+            thread::sleep(WARM_UP);
+            let (begin, before) = (clock::now(), progress(handle));
+            thread::sleep(Duration::from_secs_f64(seconds));
+            let after = progress(handle);
+            stop.store(true, Ordering::Relaxed);
+            joined(source.join())?;
+            Ok((begin, after?.0 - before?.0))
+        })
+    })?;
     let end = begin + Span::from_secs_f64(seconds);
     let departures: Vec<_> = inbox
         .try_iter()
@@ -141,7 +133,7 @@ fn offer(bed: &Testbed, rate: Rate, stop: &AtomicBool) -> io::Result<()> {
             }
         }
         due += PERIOD;
-        thread::sleep(Duration::from_nanos(due.since(clock::now()).as_nanos()));
+        thread::sleep(clock::until(due));
     }
     Ok(())
 }

@@ -9,10 +9,12 @@
 //! The router's kernel forwards if [`Testbed::kernel_forwards`] has switched it on; all IPv4 neighbours
 //! are known.
 
-use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use weir_base::{Rate, Streams};
 use weir_discipline::Spec;
@@ -20,7 +22,8 @@ use weir_live::clock;
 use weir_live::device::Device;
 use weir_live::device::af_packet::{AfPacket, Options};
 use weir_live::namespace::Namespace;
-use weir_live::worker::Worker;
+use weir_live::router::SUPERFRAMES;
+use weir_live::worker::{Handle, Worker};
 use weir_path::egress::port::Link;
 use weir_path::ip::tables::{Action, Address, Interface, Mac, Neighbour, NextHop, Tables};
 use weir_path::plane::{Mode, Plane};
@@ -42,6 +45,10 @@ pub const MACS: [Mac; 4] = [
 ];
 
 const FRAME_BYTES_MAX: usize = 1518;
+/// Time after which a connection that cannot be opened is abandoned.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Longest wait of a connection before it looks at the clock again.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The three hosts.
 pub struct Testbed {
@@ -62,7 +69,7 @@ impl Testbed {
             sink: Namespace::new()?,
         };
         for host in [&bed.source, &bed.router, &bed.sink] {
-            // Addresses of links count at once; a test that is slow must not find others than a quick one.
+            // Link-local addresses are valid at once, so that a slow test finds the same addresses as a quick test.
             let setting = "/proc/sys/net/ipv6/conf/default/accept_dad";
             host.enter(|| std::fs::write(setting, "0"))??;
         }
@@ -131,9 +138,50 @@ impl Testbed {
     pub fn open(host: &Namespace, name: &str) -> io::Result<AfPacket> {
         let options = Options {
             outgoing: false,
+            offloads: true,
             ..Options::default()
         };
         host.enter(|| AfPacket::open(name, options))?
+    }
+
+    /// Goodput of TCP connections from the source to the sink, Mbit/s. A connection that cannot be opened carries nothing.
+    pub(crate) fn goodput(&self, connections: usize, time: Duration) -> io::Result<f64> {
+        let listener = self.sink.enter(|| TcpListener::bind((SINK, 0)))??;
+        let to = listener.local_addr()?;
+        let mut pairs = Vec::new();
+        for _ in 0..connections {
+            let connect = || TcpStream::connect_timeout(&to, PATIENCE);
+            if let Ok(stream) = self.source.enter(connect)? {
+                let (sink, _) = listener.accept()?;
+                stream.set_write_timeout(Some(PAUSE))?;
+                sink.set_read_timeout(Some(PAUSE))?;
+                pairs.push((stream, sink));
+            }
+        }
+        let end = Instant::now() + time;
+        let bytes: usize = thread::scope(|scope| {
+            let receiving: Vec<_> = pairs
+                .into_iter()
+                .map(|(mut stream, mut sink)| {
+                    scope.spawn(move || {
+                        let block = vec![0; 1 << 16];
+                        while Instant::now() < end {
+                            let _full_or_gone = stream.write(&block);
+                        }
+                    });
+                    scope.spawn(move || {
+                        let (mut bytes, mut buffer) = (0, vec![0; 1 << 18]);
+                        while Instant::now() < end {
+                            bytes += sink.read(&mut buffer).unwrap_or(0); // nothing arrived for a while
+                        }
+                        Ok(bytes)
+                    })
+                })
+                .collect();
+            let bytes = receiving.into_iter().map(|thread| joined(thread.join()));
+            bytes.sum::<io::Result<_>>()
+        })?;
+        Ok(bytes as f64 * 8e-6 / time.as_secs_f64())
     }
 
     /// A worker between `r0` and `r1`, with `spec` and `rate` towards the sink.
@@ -152,7 +200,8 @@ impl Testbed {
             Self::open(&self.router, "r0")?,
             Self::open(&self.router, "r1")?,
         );
-        let mut plane = Plane::new(16_384, FRAME_BYTES_MAX, Streams::new(1));
+        let plane = Plane::new(16_384, FRAME_BYTES_MAX, Streams::new(1));
+        let mut plane = plane.with_superframes(SUPERFRAMES);
         plane.set_tables(Arc::new(tables(near.index(), far.index())), clock::now());
         let mut worker = Worker::new(plane, Box::new(|_| {}));
         let near: Box<dyn Device> = Box::new(near);
@@ -170,6 +219,23 @@ impl Testbed {
         }
         Ok(worker)
     }
+}
+
+/// Runs a worker as long as `measure` takes.
+pub(crate) fn running<T>(
+    worker: Worker,
+    measure: impl FnOnce(&Handle) -> io::Result<T>,
+) -> io::Result<T> {
+    let (handle, thread) = worker.start()?;
+    let measured = measure(&handle);
+    handle.call(Worker::stop).map_err(io::Error::other)?;
+    let _ = thread.join();
+    measured
+}
+
+/// The result of a joined thread.
+pub(crate) fn joined<T>(result: thread::Result<io::Result<T>>) -> io::Result<T> {
+    result.unwrap_or_else(|_| Err(io::Error::other("a measuring thread panicked")))
 }
 
 /// A UDP frame of `bytes` bytes from the source to [`DISCARD`]; flows differ in their source port.

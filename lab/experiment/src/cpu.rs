@@ -87,6 +87,18 @@ impl Others {
     }
 }
 
+crate::metrics! {
+    LAB on lab;
+    /// Adds the processor time of a run.
+    pub(crate) fn add_metrics(routers: f64, others: f64) {
+        /// CPU time of all routers
+        "router_cpu_s" = routers;
+        /// number of CPUs that other programs on this machine kept busy, mean; above about 0.1 the results are
+        /// unreliable
+        "others_cpu_ratio" = others;
+    }
+}
+
 /// The share of the machine's processors that other programs, and the host of a virtual machine, used during a test.
 /// (The run-queue delay of the tested threads would not do: most of it is caused by their own test.)
 pub(crate) const OTHERS: &str = "others_ratio";

@@ -12,10 +12,9 @@
 //! - [`namespaces`]: the lab: real TCP stacks on this machine
 //! - `simulation`: the same network in virtual time
 //! - [`reported`], [`measure`](mod@measure), [`statistics`], [`results`]: from counts to numbers
-//! - [`metrics`]: the meaning of each number
+//! - [`metrics`]: how the meaning and the value of each number are declared; [`definitions`]: all of them
 //! - [`load`]: the points of load tests of transports; [`transports`]: the interface of the crate that runs them
 //! - [`extension`]: papers and network layers of another crate
-//! - `attack`: the effect of an attack on honest traffic
 //! - [`agreement`]: compares both habitats
 //! - [`mod@compare`]: compares disciplines under the same loads
 //! - [`report`]: results as a page, tables, CSV sheets, plots
@@ -62,10 +61,10 @@
 
 mod added;
 pub mod agreement;
-mod attack;
 pub mod compare;
 mod control;
 pub mod cpu;
+pub mod definitions;
 pub mod error;
 pub mod extension;
 mod finished;

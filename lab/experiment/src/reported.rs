@@ -11,7 +11,7 @@ use weir_base::Span;
 /// The resolution at which receivers count delays.
 pub(crate) const DELAY_STEP: Span = Span::from_micros(10);
 
-/// The counts of both ends of one traffic.
+/// The counts at both ends of one flow group.
 #[derive(Clone, Debug, Default)]
 pub struct Reported {
     /// Flows at the receiver.
@@ -26,9 +26,23 @@ pub struct Reported {
     pub transfers: Vec<Transfer>,
     /// Web fetches.
     pub fetches: Vec<Fetch>,
-    /// Datagrams in the window by delay, in steps of 10 us, if the receivers measured it. The simulator measures delays
-    /// itself.
-    pub delays: BTreeMap<u32, u64>,
+    /// Delays in the window.
+    pub delays: PacketDelays,
+}
+
+/// The delays of packets.
+#[derive(Clone, Debug)]
+pub enum PacketDelays {
+    /// Number of datagrams by delay, in steps of 10 us: the lab's receivers.
+    Counted(BTreeMap<u32, u64>),
+    /// All packets with payload: the simulator.
+    Simulated(Box<weir_sim::meter::Delays>),
+}
+
+impl Default for PacketDelays {
+    fn default() -> Self {
+        Self::Counted(BTreeMap::new())
+    }
 }
 
 impl Reported {
@@ -41,32 +55,15 @@ impl Reported {
             Line::Sent(sent) => self.sent.push(sent),
             Line::Transfer(transfer) => self.transfers.push(transfer),
             Line::Fetch(fetch) => self.fetches.push(fetch),
-            Line::Delays(delays) => {
-                for (steps, number) in delays.counts {
-                    *self.delays.entry(steps).or_default() += number;
+            Line::Delays(Delays { counts, .. }) => {
+                let PacketDelays::Counted(delays) = &mut self.delays else {
+                    unreachable!("the simulator writes no lines");
+                };
+                for (steps, number) in counts {
+                    *delays.entry(steps).or_default() += number;
                 }
             }
         }
-    }
-
-    /// The delay in ms that a share of the datagrams does not exceed (nearest rank), at the resolution of the counts.
-    pub(crate) fn delay_ms(&self, share: f64) -> Option<f64> {
-        let all: u64 = self.delays.values().sum();
-        let rank = (share * all as f64).ceil().max(1.0) as u64;
-        let mut passed = 0;
-        let mut steps = self.delays.iter();
-        let found = steps.find(|(_, number)| {
-            passed += **number;
-            passed >= rank
-        });
-        found.map(|(steps, _)| delay_ms(*steps))
-    }
-
-    /// The mean delay of datagrams in ms.
-    pub(crate) fn delay_ms_mean(&self) -> Option<f64> {
-        let all: u64 = self.delays.values().sum();
-        let sum = |(steps, number): (&u32, &u64)| delay_ms(*steps) * *number as f64;
-        (all > 0).then(|| self.delays.iter().map(sum).sum::<f64>() / all as f64)
     }
 
     /// Payload received between two times, in bytes.
@@ -90,6 +87,36 @@ impl Reported {
             mbps(self.bytes_between(from, until), until - from)
         };
         (0..steps).map(rate).collect()
+    }
+}
+
+impl PacketDelays {
+    /// The delay in ms that a share of the packets does not exceed (nearest rank), at the resolution of the counts.
+    pub(crate) fn ms(&self, share: f64) -> Option<f64> {
+        let counts = match self {
+            Self::Counted(counts) => counts,
+            Self::Simulated(delays) => return Some(1e3 * delays.percentile(share)?),
+        };
+        let all: u64 = counts.values().sum();
+        let rank = (share * all as f64).ceil().max(1.0) as u64;
+        let mut passed = 0;
+        let mut steps = counts.iter();
+        let found = steps.find(|(_, number)| {
+            passed += **number;
+            passed >= rank
+        });
+        found.map(|(steps, _)| delay_ms(*steps))
+    }
+
+    /// The mean delay in ms.
+    pub(crate) fn mean_ms(&self) -> Option<f64> {
+        let counts = match self {
+            Self::Counted(counts) => counts,
+            Self::Simulated(delays) => return Some(1e3 * delays.mean()?),
+        };
+        let all: u64 = counts.values().sum();
+        let sum = |(steps, number): (&u32, &u64)| delay_ms(*steps) * *number as f64;
+        (all > 0).then(|| counts.iter().map(sum).sum::<f64>() / all as f64)
     }
 }
 
@@ -260,16 +287,16 @@ mod tests {
     fn delays_of_several_receivers_by_hand() {
         let mut reported = Reported::default();
         assert_eq!(
-            (reported.delay_ms(0.5), reported.delay_ms_mean()),
+            (reported.delays.ms(0.5), reported.delays.mean_ms()),
             (None, None)
         );
         for counts in [vec![(100, 2), (400, 1)], vec![(100, 1), (200, 96)]] {
             reported.add(Line::Delays(Delays { port: 1, counts }));
         }
         // Three datagrams of 1 ms, 96 of 2 ms, one of 4 ms.
-        let shares = [0.0, 0.03, 0.5, 0.99, 1.0].map(|share| reported.delay_ms(share));
+        let shares = [0.0, 0.03, 0.5, 0.99, 1.0].map(|share| reported.delays.ms(share));
         assert_eq!(shares, [1.0, 1.0, 2.0, 2.0, 4.0].map(Some));
-        let mean = reported.delay_ms_mean().unwrap();
+        let mean = reported.delays.mean_ms().unwrap();
         assert!((mean - 1.99).abs() < 1e-9, "{mean}");
     }
 

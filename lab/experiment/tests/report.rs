@@ -141,7 +141,7 @@ fn a_sweep_is_drawn_over_what_was_swept() {
     );
     assert!(page.contains("link.bottleneck.rate, Mbit/s"));
     // Pictures of single points name the points that they leave out.
-    assert!(page.contains("Shown are 2 of 6 points"));
+    assert!(page.contains("2 of 6 points are shown"));
     let plots = names(&folder.join("plots"));
     let by = "tcp_goodput_mbps-by-link.bottleneck.rate.svg";
     assert!(plots.contains(&by.to_owned()), "{plots:?}");

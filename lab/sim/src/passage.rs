@@ -6,9 +6,9 @@
 //!   |------- it waits -----|==== === ======  outage  =======|
 //! ```
 //!
-//! With admission control, the time between the first two is its acceptance delay. A flow that passed but is refused
-//! again soon does not count as accepted for its goodput: a mechanism that admits waiting flows for a moment cleans up
-//! afterwards. The port itself need not track flows.
+//! With admission control, the time from `offered` to `passed` is the flow's acceptance delay. A flow that passed but
+//! is refused again soon does not count as accepted for its goodput: a mechanism that admits waiting flows for a moment
+//! cleans up afterwards. The port itself need not track flows.
 
 use weir_base::{Instant, Span};
 
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!((flow.passed, flow.kept), (Some(at(1200)), Some(at(4100))));
         assert_eq!(
             flow.kept_bytes, 200,
-            "the packet with which it was let in, and one more"
+            "the packet with which it was accepted, and one more"
         );
     }
 

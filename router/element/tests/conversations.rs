@@ -64,7 +64,7 @@ fn the_element_says_what_was_recorded() {
         }
         assert!(
             update || said == recorded,
-            "{}: the element says otherwise now; `cargo xtask golden --update` records it anew:\n{said}",
+            "{}: the element now answers differently; `cargo xtask golden --update` records the answers:\n{said}",
             file.display()
         );
     }

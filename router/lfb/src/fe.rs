@@ -73,7 +73,7 @@ pub const ELEMENT: Class = Class {
             "name that the FE reports to its CEs (FEName); a CE may change it",
         )
         .id(2),
-        file(3, "certificate", "certificate file of the FE; `weir keys` generates it; SIGHUP reloads it and `key`"),
+        file(3, "certificate", "certificate file of the FE; `weir enrol` or `weir keys` generates it; SIGHUP reloads it and `key`"),
         file(4, "key", "private key file of the certificate"),
         Parameter::new(
             "cefti",
@@ -145,7 +145,7 @@ pub const CONTROLLER: Class = Class {
             "transport mapping layer (TML); sctp and sctp_udp (SCTP over IP or UDP) require `insecure`",
         )
         .id(4),
-        file(5, "certificate", "certificate file of the CE; during a replacement it contains the new certificate too; \
+        file(5, "certificate", "certificate file of the CE; during a replacement it also contains the new certificate; \
                                 no other peer is accepted as the CE with this ID"),
         Parameter::new(
             "rate",
@@ -170,6 +170,14 @@ pub const CONTROLLER: Class = Class {
              controls this router; on loopback, any local user",
         )
         .id(8),
+        Parameter::new(
+            "enrol",
+            Kind::Text(64),
+            "",
+            "address and port of the CE's `enrol`, like \"192.0.2.1:6708\": `weir enrol` uses it, and the FE renews \
+             its certificate there before it expires; empty: the operator replaces certificates",
+        )
+        .id(9),
     ],
     ..Class::PLAIN
 };
@@ -281,6 +289,8 @@ pub struct CePlan {
     pub schedule: Schedule,
     /// Whether an unauthenticated transport and peer are permitted.
     pub insecure: bool,
+    /// Address at which the CE enrols FEs, and renews certificates.
+    pub enrol: Option<SocketAddr>,
 }
 
 /// Whether this is a change of an FE's own sections, not of its router.
@@ -437,22 +447,36 @@ impl FePlan {
 
 impl CePlan {
     fn new(name: &str, path: &ComponentPath, settings: &Settings) -> Result<Self, Fault> {
-        let address = settings.text("address");
-        let Ok(address) = address.parse::<SocketAddr>() else {
-            let why = format!("`address` is \"{address}\", but must be like \"192.0.2.1:6704\"");
-            return Err(Fault::new(path.join("address"), why).code(ResultCode::ValueOutOfRange));
-        };
+        let enrols = !settings.text("enrol").is_empty();
+        let enrol = enrols.then(|| address(settings, path, "enrol", "192.0.2.1:6708"));
         Ok(Self {
             name: name.to_owned(),
             id: 0x4000_0000 + settings.count("id") as u32, // its range is checked
-            address,
+            address: address(settings, path, "address", "192.0.2.1:6704")?,
             transport: settings.choice("transport"),
             certificate: settings.text("certificate").to_owned(),
             rate: Some(settings.rate("rate")).filter(|rate| rate.as_bps() > 0),
             schedule: settings.choice("schedule"),
             insecure: settings.flag("insecure"),
+            enrol: enrol.transpose()?,
         })
     }
+}
+
+/// A setting that is an address and a port, like this example.
+pub fn address(
+    settings: &Settings,
+    path: &ComponentPath,
+    name: &str,
+    example: &str,
+) -> Result<SocketAddr, Fault> {
+    let text = settings.text(name);
+    text.parse().map_err(|_| {
+        let why = format!(
+            "`{name}` is \"{text}\", but must be an IP address and a port, like \"{example}\""
+        );
+        Fault::new(path.join(name), why).code(ResultCode::ValueOutOfRange)
+    })
 }
 
 #[cfg(test)]
@@ -510,7 +534,7 @@ mod tests {
             ),
             (
                 &[("ce.a.address", "192.0.2.1")],
-                "must be like \"192.0.2.1:6704\"",
+                "must be an IP address and a port, like \"192.0.2.1:6704\"",
             ),
             (
                 &[("ce.a.address", "192.0.2.1:1")],

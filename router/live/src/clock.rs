@@ -21,6 +21,11 @@ pub fn now() -> Instant {
     Instant::from_nanos(read_clock(libc::CLOCK_MONOTONIC))
 }
 
+/// Time from now until an instant; zero if it is in the past.
+pub fn until(at: Instant) -> Duration {
+    Duration::from_nanos(at.since(now()).as_nanos())
+}
+
 /// Wall-clock time in nanoseconds since 1970, as the kernel stamps frames and as nf_tables compares it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnixTime(u64);

@@ -1,9 +1,9 @@
-//! Files named by users: read with a size limit, and only if they are regular files.
+//! Files named by users: paths, durable renaming, and reading: with a size limit, and only regular files.
 
-use std::fs::OpenOptions;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Reads a text file of at most `bytes_max` bytes. Refuses anything but a regular file: a device may be endless, and a
 /// pipe may never get a writer.
@@ -43,9 +43,53 @@ pub fn decoded(bytes: Vec<u8>) -> io::Result<String> {
     })
 }
 
+/// Renames a file durably. Errors do not name the file.
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)?;
+    File::open(folder(to))?.sync_all()
+}
+
+/// The folder of a file.
+pub fn folder(path: &Path) -> &Path {
+    let folder = path.parent().filter(|f| !f.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
+
+/// A file that a configuration names; a relative path is relative to the configuration.
+pub fn next_to(config: &Path, file: &str) -> PathBuf {
+    config.with_file_name(file)
+}
+
+/// A path with this text at its end.
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(suffix);
+    path.into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_are_relative_to_their_configuration() {
+        let next_to = |config: &str, file| next_to(Path::new(config), file);
+        assert_eq!(
+            next_to("/etc/weir/a.toml", "a.key"),
+            Path::new("/etc/weir/a.key")
+        );
+        assert_eq!(
+            next_to("/etc/weir/a.toml", "/b/a.key"),
+            Path::new("/b/a.key")
+        );
+        assert_eq!(next_to("a.toml", "b/a.key"), Path::new("b/a.key"));
+        assert_eq!(folder(Path::new("a.toml")), Path::new("."));
+        assert_eq!(folder(Path::new("b/a.key")), Path::new("b"));
+        assert_eq!(
+            with_suffix(Path::new("b/a.key"), ".next"),
+            Path::new("b/a.key.next")
+        );
+    }
 
     #[test]
     fn text_in_another_encoding_is_refused_with_its_line() {

@@ -43,6 +43,7 @@ pub use self::events::Inbox;
 use self::events::handle_events;
 use self::findings::KernelFindings;
 use self::input::Input;
+pub use self::ports::SUPERFRAMES;
 pub use self::running::{CertificateLeft, INJECTIONS_MAX, Running};
 pub use self::survey::survey;
 use crate::kernel::follow;

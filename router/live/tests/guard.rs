@@ -112,7 +112,7 @@ impl Hosts {
         };
         while self
             .receiver
-            .receive(256, &mut |r| _ = take(r.bytes))
+            .receive(256, &mut |r| _ = take(&r.bytes))
             .unwrap()
             > 0
         {}

@@ -15,7 +15,7 @@ pub(crate) struct Followed {
 }
 
 impl Followed {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::start_with(|| None)
     }
 

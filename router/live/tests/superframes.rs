@@ -217,7 +217,7 @@ fn superframes_that_find_no_place_are_counted() {
         let mut last = 0;
         eventually("the last frame", || {
             let take = &mut |r: weir_live::device::Received<'_>| {
-                came += usize::from(r.bytes == frame);
+                came += usize::from(*r.bytes == frame);
                 last = r.bytes.len();
             };
             b.receive(1000, take).unwrap();
@@ -259,7 +259,7 @@ fn what_a_socket_cuts_into_datagrams_arrives_as_one() {
         let mut seen = Vec::new();
         eventually("what the kernel sent", || {
             let take = &mut |r: weir_live::device::Received<'_>| {
-                seen.extend(r.offload.frame_lens(r.bytes, r.len));
+                seen.extend(r.offload.frame_lens(&r.bytes, r.len));
             };
             a.receive(10, take).unwrap();
             !seen.is_empty()

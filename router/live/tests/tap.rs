@@ -4,7 +4,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use weir_live::device::made::MakeError;
 use weir_live::device::tap::Tap;
 use weir_live::namespace::{Namespace, Signal, Spawner, signal};
@@ -76,7 +76,10 @@ fn the_kernel_uses_it_like_a_port_and_it_vanishes_with_its_owner() {
         assert!(shown.contains("02:00:00:00:00:08"), "{shown}");
 
         drop(tap);
-        assert_eq!(ip("link show edge-1.wan"), "");
+        // Some time after the descriptor has been closed, on a busy machine.
+        while !ip("link show edge-1.wan").is_empty() {
+            sleep(Duration::from_millis(10)).await;
+        }
     });
 }
 

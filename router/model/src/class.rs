@@ -185,6 +185,8 @@ pub enum Form {
 pub struct Layout {
     /// Show counters since the start in a second table, because the first would be too wide.
     pub totals_apart: bool,
+    /// Show each row as a list of its values, and the rows within it as tables below.
+    pub is_divided: bool,
     /// A sentence above the table.
     pub head: &'static str,
     /// A sentence instead of a table without rows.
@@ -197,6 +199,7 @@ impl Layout {
     /// One table, with nothing around it.
     pub const PLAIN: Self = Self {
         totals_apart: false,
+        is_divided: false,
         head: "",
         empty: "",
         beside: None,

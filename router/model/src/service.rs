@@ -98,7 +98,7 @@ pub struct RouteWish {
     pub line: Option<u32>,
 }
 
-/// A route that an FE shall have.
+/// A desired route of an FE, or a next hop of a route with several.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteReport {
     /// Name of the FE.
@@ -107,12 +107,19 @@ pub struct RouteReport {
     pub prefix: String,
     /// Address of the next router; none for destinations on the link.
     pub via: Option<String>,
-    /// Name of the port.
+    /// Name of the port; empty if the route drops packets.
     pub port: String,
+    /// Weight of the next hop, if the route has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u16>,
+    /// `blackhole`, `unreachable` or `prohibit`, if the route drops packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drops: Option<String>,
     /// Its metric.
     pub metric: u32,
     /// `operator`, or `router` if a routing suite has found it.
     pub origin: String,
-    /// `installed`, `standby` behind a route with a lower metric, or `waits` until the FE can have it.
+    /// `installed`, `standby` behind a route with a lower metric, `waits` until the FE can have it, or `unsupported` by an
+    /// FE of an older version.
     pub state: String,
 }

@@ -72,6 +72,29 @@ impl Value {
     }
 }
 
+/// The value in one line, if its texts are lines.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => f.write_str("-"),
+            Self::Flag(flag) => flag.fmt(f),
+            Self::Whole(number) => number.fmt(f),
+            Self::Negative(number) => number.fmt(f),
+            Self::Real(number) => write!(f, "{number:?}"), // as in JSON
+            Self::Text(text) => f.write_str(text),
+            Self::List(rows) => {
+                let rows: Vec<_> = rows.iter().map(Self::to_string).collect();
+                write!(f, "[{}]", rows.join(", "))
+            }
+            Self::Struct(members) => {
+                let member = |(name, value): &(_, Self)| format!("{name}={value}");
+                let members: Vec<_> = members.iter().map(member).collect();
+                f.write_str(&members.join(" "))
+            }
+        }
+    }
+}
+
 impl From<bool> for Value {
     fn from(flag: bool) -> Self {
         Self::Flag(flag)

@@ -6,11 +6,12 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use weir_model::capture::{CaptureReport, CaptureRequest, CaptureTicket};
+use weir_model::certificate::{Invitation, InviteRequest, RenewRequest, RevokeRequest};
 use weir_model::observe::{ObserveRequest, Observed};
 use weir_model::watch::WatchRequest;
 use weir_model::{
     ApplyReport, ChangeRequest, Class, DeleteRequest, FilterRequest, NetworkReport, PathReport,
-    PathRequest, QueueRequest, RouteRequest,
+    PathRequest, QueueRequest, RouteExplanation, RouteRequest,
 };
 
 /// One operation of the interface.
@@ -109,6 +110,8 @@ const OF_FE: &str = r#"{"path": "edge1:port.wan.rate"}"#;
 const QUEUE: &str = r#"{"fe": "edge1", "port": "wan", "rate": "50 Mbit", "kind": "sfq", "parameters": {"limit": 500}}"#;
 /// An example of routes.
 const ROUTE: &str = r#"{"fes": ["edge1"], "routes": [{"prefix": "10.0.0.0/8", "via": "192.0.2.1", "port": "wan", "metric": 0}]}"#;
+/// An example of an explanation.
+const EXPLANATION: &str = r#"{"fe": "edge1", "destination": "10.0.0.0/8", "reachable": false, "reason": {"name": "no-carrier", "why": "port wan (eth1) has no carrier", "remedy": "Check the cable and the device at its other end."}, "steps": [{"at": "control element", "found": "10.0.0.0/8 via 192.0.2.1 dev wan metric 20, from an operator"}], "exits": []}"#;
 /// An example of a request for a path.
 const PATH: &str = r#"{"from": "c1", "to": "a", "destination": "198.51.100.0/24", "protocol": "udp", "lifetime": "1 h"}"#;
 /// An example of a flow with its path.
@@ -119,6 +122,12 @@ const FILTER: &str = r#"{"fe": "edge1", "redirect": ["no_route", "hop_limit"], "
 const CHANGE: &str = r#"{"path": "port.wan.rate", "value": "50 Mbit"}"#;
 const DELETE: &str = r#"{"path": "port.guest"}"#;
 const CAPTURE: &str = r#"{"ports": ["wan"], "drops": true, "filter": {"host": ["192.0.2.0/24"], "proto": ["udp"]}, "snap": 96, "packets": 10000, "seconds": 10.0}"#;
+
+const INVITE: &str = r#"{"fe": "edge1", "minutes": 15}"#;
+const INVITATION: &str =
+    r#"{"token": "weir-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}"#;
+const REVOKE: &str = r#"{"which": "edge1"}"#;
+const RENEW: &str = r#"{"now": false}"#;
 
 /// An example of a request to observe.
 const OBSERVE: &str = r#"{"port": ["wan"], "host": ["192.0.2.0/24"], "reason": ["queue-full", "congestion"], "last": 100, "follow": true}"#;
@@ -355,7 +364,7 @@ pub const CE_ENDPOINTS: &[Endpoint] = &[
         about: "the desired routes of FEs; `?fe=NAME`: the routes of one FE",
         body: Content::Nothing,
         answer: Content::Other(
-            "JSON: a list of `{\"fe\": \"edge1\", \"prefix\": \"10.0.0.0/8\", \"via\": \"192.0.2.1\", \"port\": \"wan\", \"metric\": 0, \"state\": \"installed\"}`; the state is `installed`, `standby` (a route with a lower metric is installed) or `waits` (for the FE, for the port, or the FE has refused it)",
+            "JSON: a list of `{\"fe\": \"edge1\", \"prefix\": \"10.0.0.0/8\", \"via\": \"192.0.2.1\", \"port\": \"wan\", \"metric\": 0, \"state\": \"installed\"}`; a route with several next hops has an entry for each, with its `weight`; a route that drops packets has `drops` (`blackhole`, `unreachable` or `prohibit`) and no port; the state is `installed`, `standby` (a route with a lower metric is installed), `waits` (for the FE, for the port, or the FE has refused it) or `unsupported` (by an FE of an older version)",
         ),
         statuses: &[],
     },
@@ -382,6 +391,17 @@ pub const CE_ENDPOINTS: &[Endpoint] = &[
         body: Content::List(Shape::of::<RouteRequest>("RouteRequest", ROUTE)),
         answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
         statuses: REFUSED,
+    },
+    Endpoint {
+        method: "GET",
+        path: "/v1/service/route/explain",
+        about: "whether packets to `?to=PREFIX`, or to an address, leave the FEs, and if not, the first reason with its remedy; `&fe=NAME`: at one FE. [forces.md](forces.md#why-a-prefix-is-not-reachable) lists the reasons",
+        body: Content::Nothing,
+        answer: Content::List(Shape::of::<RouteExplanation>(
+            "RouteExplanation",
+            EXPLANATION,
+        )),
+        statuses: &[],
     },
     Endpoint {
         method: "GET",
@@ -417,6 +437,33 @@ pub const CE_ENDPOINTS: &[Endpoint] = &[
         body: Content::Nothing,
         answer: Content::One(Shape::of::<NetworkReport>("NetworkReport", NETWORK)),
         statuses: NO_NETWORK,
+    },
+    Endpoint {
+        method: "POST",
+        path: "/v1/certificate/invite",
+        about: "creates a token with which an FE can enrol once; it replaces an earlier token of the FE",
+        body: Content::One(Shape::of::<InviteRequest>("InviteRequest", INVITE)),
+        answer: Content::One(Shape::of::<Invitation>("Invitation", INVITATION)),
+        statuses: &[(
+            422,
+            "the control element has no `enrol` or no such FE, or the FE has no `certificate`",
+        )],
+    },
+    Endpoint {
+        method: "POST",
+        path: "/v1/certificate/revoke",
+        about: "revokes the certificates of an FE, or a certificate by its fingerprint, and ends the association of the FE",
+        body: Content::One(Shape::of::<RevokeRequest>("RevokeRequest", REVOKE)),
+        answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
+        statuses: REFUSED,
+    },
+    Endpoint {
+        method: "POST",
+        path: "/v1/certificate/renew",
+        about: "makes the next certificate of the control element, which presents it when all FEs that have a certificate trust it, or at once if `now` is true",
+        body: Content::One(Shape::of::<RenewRequest>("RenewRequest", RENEW)),
+        answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
+        statuses: REFUSED,
     },
     Endpoint {
         method: "POST",

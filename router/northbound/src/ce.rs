@@ -7,6 +7,7 @@
 //!   /v1/component                            any component of any FE; changes of several FEs are transactions
 //!   /v1/service/queue, /filter, /route       services, which become operations on LFBs
 //!   /v1/service/path, /network               paths of flexible packet forwarding, and their network
+//!   /v1/certificate/invite, ..               certificates of the CE and of its FEs
 //!   /v1/watch                                events and samples, as a stream of lines
 //!   /v1/fe/NAME/v1/ports, ..                 everything that the FE itself serves
 //! ```
@@ -23,12 +24,14 @@ use axum::routing::{MethodRouter, any, delete as delete_method, get, post};
 use axum::{Extension, Json, Router};
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
+use weir_model::certificate::{Invitation, InviteRequest, RenewRequest, RevokeRequest};
 use weir_model::operation::CHANGES_MAX;
 use weir_model::service::ROUTES_MAX;
 use weir_model::watch::{WatchReport, WatchRequest};
 use weir_model::{
     ApplyReport, ChangeRequest, Class, DeleteRequest, FilterRequest, NetworkReport, PathReport,
-    PathRequest, QueueRequest, RouteReport, RouteRequest, RouteVerb, ServiceRequest, Value,
+    PathRequest, QueueRequest, RouteExplanation, RouteReport, RouteRequest, RouteVerb,
+    ServiceRequest, Value,
 };
 
 use crate::operator::{Operator, Peer};
@@ -60,6 +63,8 @@ pub trait ControlElement: Send + Sync + 'static {
     fn serve(&self, service: ServiceRequest) -> ApplyReport;
     /// The desired routes of an FE, or of all FEs.
     fn routes(&self, fe: Option<&str>) -> Result<Vec<RouteReport>, Refusal>;
+    /// Explains whether packets to a destination leave an FE, or each FE.
+    fn explain(&self, to: &str, fe: Option<&str>) -> Result<Vec<RouteExplanation>, Refusal>;
     /// The flows that have paths.
     fn paths(&self) -> Result<Vec<PathReport>, Refusal>;
     /// Requests a path; returns when the edge FE has installed it.
@@ -68,6 +73,12 @@ pub trait ControlElement: Send + Sync + 'static {
     fn release_path(&self, request: u64) -> Result<(), Refusal>;
     /// The network of its elements.
     fn network(&self) -> Result<NetworkReport, Refusal>;
+    /// Creates a token for an FE.
+    fn invite(&self, request: InviteRequest) -> Result<Invitation, Refusal>;
+    /// Revokes certificates.
+    fn revoke(&self, request: RevokeRequest) -> ApplyReport;
+    /// Renews the CE's own certificate.
+    fn renew(&self, request: RenewRequest) -> ApplyReport;
     /// Starts a watch, and returns its number.
     fn watch(&self, request: WatchRequest) -> Result<u64, Refusal>;
     /// The notices of a watch since the last call.
@@ -96,7 +107,7 @@ impl Page {
 type Shared = State<Arc<dyn ControlElement>>;
 
 /// Every path except the paths of tables, with its handler, in the order of [`api::CE_ENDPOINTS`].
-pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn ControlElement>>); 12] {
+pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn ControlElement>>); 16] {
     let interface = |state: Shared| {
         on_a_thread(state, |ce| {
             Ok(Json(openapi::of_control_element(&ce.classes())).into_response())
@@ -116,9 +127,13 @@ pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn ControlElement>>)
         ("/v1/service/queue", post(queue)),
         ("/v1/service/filter", post(filter)),
         ("/v1/service/route", route()),
+        ("/v1/service/route/explain", get(explain)),
         ("/v1/service/path", get(paths).post(request_path)),
         ("/v1/service/path/{id}", delete_method(release_path)),
         ("/v1/service/network", get(network)),
+        ("/v1/certificate/invite", post(invite)),
+        ("/v1/certificate/revoke", post(revoke)),
+        ("/v1/certificate/renew", post(renew)),
         ("/v1/watch", post(watch)),
         ("/v1/fe/{name}/{*rest}", any(of_fe)),
     ]
@@ -246,6 +261,18 @@ async fn routes_of(state: Shared, Query(query): Query<BTreeMap<String, String>>)
     .await
 }
 
+async fn explain(state: Shared, Query(query): Query<BTreeMap<String, String>>) -> Response {
+    on_a_thread(state, move |ce| {
+        let to = query.get("to").ok_or_else(|| {
+            let why = "name the destination: ?to=10.0.0.0/8, or an address";
+            Refusal::Wrong(why.to_owned())
+        })?;
+        let fe = query.get("fe").map(String::as_str);
+        Ok(Json(ce.explain(to, fe)?).into_response())
+    })
+    .await
+}
+
 async fn paths(state: Shared) -> Response {
     on_a_thread(state, |ce| Ok(Json(ce.paths()?).into_response())).await
 }
@@ -267,6 +294,18 @@ async fn release_path(state: Shared, Segment(request): Segment<u64>) -> Response
 
 async fn network(state: Shared) -> Response {
     on_a_thread(state, |ce| Ok(Json(ce.network()?).into_response())).await
+}
+
+async fn invite(state: Shared, Json(request): Json<InviteRequest>) -> Response {
+    on_a_thread(state, |ce| Ok(Json(ce.invite(request)?).into_response())).await
+}
+
+async fn revoke(state: Shared, Json(request): Json<RevokeRequest>) -> Response {
+    on_a_thread(state, |ce| Ok(applied(&ce.revoke(request)))).await
+}
+
+async fn renew(state: Shared, Json(request): Json<RenewRequest>) -> Response {
+    on_a_thread(state, move |ce| Ok(applied(&ce.renew(request)))).await
 }
 
 async fn watch(

@@ -21,14 +21,14 @@ const PATTERNS: &[Pattern] = &[
         remedy: "name the thing: dropped packets, any reader",
         regex: r"\b([Ww]ho(m?ever)|[Ww]hat (is|was|it|they|comes|goes|waits|passes))\b",
         except: None,
-        lines: 121,
+        lines: 62,
     },
     Pattern {
         name: "a bare `one` or `those`",
         remedy: "repeat the noun",
         regex: r"\b([Oo]nes?|[Tt]hose) (that|of|with|without|whose|in|from|by) ",
         except: None,
-        lines: 518,
+        lines: 511,
     },
     Pattern {
         name: "a comment that opens with a pronoun",
@@ -42,7 +42,7 @@ const PATTERNS: &[Pattern] = &[
         remedy: "exists, is missing, was deleted, is down",
         regex: r"\b(is|are|was|were|be|not) (there|gone|away)\b|\b(stands?|lies?) (in|at|on|by|between|behind|beside|ahead|below|for)\b",
         except: None,
-        lines: 49,
+        lines: 44,
     },
     Pattern {
         name: "a negated noun",
@@ -56,35 +56,56 @@ const PATTERNS: &[Pattern] = &[
         remedy: "restart, recreate, reset, no longer",
         regex: r"\b(anew|any more|from now on|defaults? again|again and again)\b",
         except: None,
-        lines: 16,
+        lines: 11,
     },
     Pattern {
         name: "a German preposition",
         remedy: "under, next to; through, via; our classes",
         regex: r"\bbeside\b|\b(goes?|leaves?|comes?|came|went) (in |out )?by (a|an|the|its|it|that|which|IP|another)\b|\bof ours\b",
         except: None,
-        lines: 132,
+        lines: 73,
     },
     Pattern {
         name: "a talking object",
         remedy: "files define, kernels report, tables list",
         regex: r"\b(says?|tells?)\b",
         except: None,
-        lines: 161,
+        lines: 124,
     },
     Pattern {
         name: "a household metaphor",
         remedy: "the glossary's word",
         regex: r"\b(in force|wish(es)?|signs? of life|under way|heard of|the books|by turns)\b",
         except: None,
-        lines: 129,
+        lines: 117,
     },
     Pattern {
         name: "a passive without an agent, or `shall`",
         remedy: "name the actor, or use the imperative",
         regex: r"\b(shall|is meant|are meant)\b|\b(is|are) (asked|taken|given|kept|wanted|told|held|noted)\b( by)?",
         except: Some(" by$"),
-        lines: 144,
+        lines: 138,
+    },
+    Pattern {
+        name: "a comma before `too`",
+        remedy: "also, before the verb; as well",
+        regex: r#", too([.,;:)"]|$)"#,
+        except: None,
+        lines: 0,
+    },
+    Pattern {
+        name: "an old spelling",
+        remedy: "lookup, timeout, forever",
+        regex: r"\b([Ll]ook-ups?|[Tt]ime-outs?|for ever)\b",
+        except: None,
+        lines: 5,
+    },
+    Pattern {
+        name: "a countable `traffic`",
+        remedy: "flow group; the other traffic",
+        regex: r"\b([Aa]|[Oo]ne|[Aa]nother|[Ee]ach|[Ee]very) traffic\b( \w+)?",
+        except: Some(r" (class|generator|handover|mix|tool)$"),
+        lines: 0,
     },
 ];
 
@@ -111,10 +132,11 @@ fn check_with(tree: &Tree, patterns: &[Pattern], faults: &mut Vec<String>) {
                 places[found - 1]
             ));
         } else if found < permitted {
-            faults.push(format!(
-                "only {found} lines have {}: write this number in xtask/src/tidy/patterns.rs",
+            // Only a note: a change that improves a text must pass.
+            println!(
+                "tidy: only {found} lines have {}: write this number in xtask/src/tidy/patterns.rs",
                 pattern.name
-            ));
+            );
         }
     }
 }
@@ -142,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_numbers_may_only_fall() {
+    fn more_lines_than_permitted_are_a_fault() {
         let tree = Tree::of(&[
             (
                 "a.rs",
@@ -162,6 +184,6 @@ mod tests {
         assert!(faults(1).is_empty());
         let more = faults(0);
         assert!(more[0].ends_with("(the last one: a.rs:1)"), "{more:?}");
-        assert!(faults(2)[0].starts_with("only 1 lines"), "{more:?}");
+        assert!(faults(2).is_empty());
     }
 }

@@ -101,7 +101,7 @@ fn declared<'a>(line: &'a str, end: &str) -> Option<&'a str> {
     visible.then_some(module)
 }
 
-/// Checks that every scenario is named somewhere, or runs as an experiment together with its folder.
+/// Checks that every scenario is named somewhere, or runs together with its folder in a suite of `weir compare`.
 fn scenarios(tree: &Tree, faults: &mut Vec<String>) {
     for (path, _) in tree.below("scenarios", ".toml") {
         let name = path.trim_start_matches("scenarios/");
@@ -113,7 +113,8 @@ fn scenarios(tree: &Tree, faults: &mut Vec<String>) {
                 && (has_word(text, &format!("{stem}.toml"))
                     || !room.is_empty() && has_word(text, name)
                     || is_experiment && text.contains(&format!("\"{stem}\""))
-                    || is_experiment && runs_folder(text, room))
+                    || other.starts_with("lab/experiment/src/compare/suite/")
+                        && runs_folder(text, room))
         };
         if !tree.files().any(is_named) {
             faults.push(format!("{path}: no file names this scenario"));
@@ -121,7 +122,7 @@ fn scenarios(tree: &Tree, faults: &mut Vec<String>) {
     }
 }
 
-/// Whether an experiment runs all scenarios of a folder.
+/// Whether a suite runs all scenarios of a folder.
 fn runs_folder(text: &str, room: &str) -> bool {
     let mut lists = text.lines().filter(|line| line.contains("folders: &["));
     lists.any(|list| list.contains(&format!("\"{room}\"")))
@@ -229,9 +230,10 @@ mod tests {
         let files = [
             ("README.md", "`weir run room/shown`\n"),
             (
-                "lab/experiment/examples/one.rs",
-                "folders: &[\"x\", \"attack\"]; scenario: \"case\"",
+                "lab/experiment/src/compare/suite/one.rs",
+                "folders: &[\"x\", \"attack\"]",
             ),
+            ("lab/experiment/examples/one.rs", "scenario: \"case\""),
             ("scenarios/attack/any.toml", ""),
             ("scenarios/peers/case.toml", ""),
             ("scenarios/room/lost.toml", "# room/lost\n"),

@@ -10,11 +10,15 @@ use weir_ce::contract::{Answer, CeSubscription, Filter, PathCommand, Request, Wa
 use weir_ce::service;
 use weir_forces_live::ce::Handle;
 use weir_forces_live::ce::TABLES;
+use weir_forces_live::enrol::registrar::Registrar;
 use weir_live::mutex::lock;
+use weir_model::certificate::{
+    Invitation, InviteRequest, RenewRequest, RevokeRequest, TOKEN_MINUTES_MAX,
+};
 use weir_model::watch::{WatchReport, WatchRequest};
 use weir_model::{
     ApplyReport, Change, ChangeRequest, Class, DeleteRequest, ElementPath, NetworkReport,
-    Operation, PathReport, PathRequest, RouteReport, ServiceRequest, Value,
+    Operation, PathReport, PathRequest, RouteExplanation, RouteReport, ServiceRequest, Value,
 };
 use weir_northbound::{ControlElement, Operator, Refusal};
 
@@ -25,17 +29,30 @@ use super::remote::Remote;
 pub(super) struct Console {
     asker: Asker,
     names: Names,
+    /// `None` if the CE has no certificate.
+    registrar: Option<Arc<Registrar>>,
 }
 
 /// The names of the FEs, which a reload changes.
 pub(super) type Names = Arc<Mutex<BTreeSet<String>>>;
 
 impl Console {
-    pub(super) fn new(handle: Handle, runtime: runtime::Handle, names: Names) -> Self {
+    pub(super) fn new(
+        handle: Handle,
+        runtime: runtime::Handle,
+        names: Names,
+        registrar: Option<Arc<Registrar>>,
+    ) -> Self {
         Self {
             asker: Asker { handle, runtime },
             names,
+            registrar,
         }
+    }
+
+    fn registrar(&self) -> Result<&Registrar, String> {
+        let registrar = self.registrar.as_deref();
+        registrar.ok_or_else(|| "the CE has no certificate: `weir keys` generates one".to_owned())
     }
 }
 
@@ -100,6 +117,12 @@ impl ControlElement for Console {
         }
     }
 
+    fn explain(&self, to: &str, fe: Option<&str>) -> Result<Vec<RouteExplanation>, Refusal> {
+        let to = to.parse().map_err(Refusal::Wrong)?;
+        let explained = self.asker.handle.explain(to, fe.map(str::to_owned));
+        self.asker.runtime.block_on(explained).map_err(refusal)
+    }
+
     fn paths(&self) -> Result<Vec<PathReport>, Refusal> {
         self.asker.paths(PathCommand::List)
     }
@@ -120,6 +143,28 @@ impl ControlElement for Console {
             Answer::Network(network) => Ok(network),
             other => Err(unexpected(&other)),
         }
+    }
+
+    fn invite(&self, InviteRequest { fe, minutes }: InviteRequest) -> Result<Invitation, Refusal> {
+        if !(1..=TOKEN_MINUTES_MAX).contains(&minutes) {
+            let why = format!("`minutes` must be from 1 to {TOKEN_MINUTES_MAX}");
+            return Err(Refusal::Wrong(why));
+        }
+        let lifetime = Span::from_secs(60 * u64::from(minutes));
+        let registrar = self.registrar().map_err(Refusal::Impossible)?;
+        let token = registrar.invite(&fe, lifetime);
+        Ok(Invitation {
+            token: token.map_err(Refusal::Impossible)?.to_string(),
+        })
+    }
+
+    fn revoke(&self, request: RevokeRequest) -> ApplyReport {
+        let revoked = self.registrar().and_then(|r| r.revoke(&request.which));
+        report(revoked)
+    }
+
+    fn renew(&self, request: RenewRequest) -> ApplyReport {
+        report(self.registrar().and_then(|r| r.renew(request.now)))
     }
 
     fn watch(&self, request: WatchRequest) -> Result<u64, Refusal> {
@@ -156,5 +201,13 @@ impl ControlElement for Console {
             .ask(Request::Unwatch(WatchId(id)))
             .map_err(refusal)?;
         Ok(())
+    }
+}
+
+/// The changes, or the reason why nothing has changed.
+fn report(done: Result<Vec<String>, String>) -> ApplyReport {
+    ApplyReport {
+        applied: done.is_ok(),
+        messages: done.unwrap_or_else(|why| vec![why]),
     }
 }

@@ -6,6 +6,7 @@ mod listeners;
 mod reload;
 mod remote;
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -25,12 +26,15 @@ use weir_ce::contract::{FeConfig, Params};
 use weir_ce::desired::{Desired, DesiredValue};
 use weir_ce::network::PathService;
 use weir_config::Document;
-use weir_forces_live::ce::{Driver, Store};
+use weir_forces_live::ce::{Cluster, Driver, Handle, Store};
+use weir_forces_live::enrol::desk::Desk;
+use weir_forces_live::enrol::files::Files;
+use weir_forces_live::enrol::registrar::{Member, Members, Registrar};
 use weir_forces_live::snmp::{Secrets, Target};
 use weir_forces_live::tml::identity::{Certificate, warn_daily, warnings};
-use weir_forces_live::tml::{Faults, Identity, Pinned, Pins};
+use weir_forces_live::tml::{Faults, Pinned, Pins};
 use weir_live::device::made;
-use weir_live::file::read_text;
+use weir_live::file::{next_to, read_text};
 use weir_live::namespace::raise_file_limit;
 use weir_model::{ComponentPath, Fault};
 use weir_network::NetworkPlan;
@@ -56,6 +60,8 @@ struct Loaded {
     security: Option<Pinned>,
     /// Devices that are not weir.
     devices: Vec<(String, Target)>,
+    /// The CE's part in the election among CEs that share their desired state.
+    cluster: Option<Cluster>,
     /// The token of the page, if the configuration names its file.
     token: Option<Token>,
     /// The network whose elements are its FEs.
@@ -66,12 +72,12 @@ struct Loaded {
 pub(crate) fn check(path: &Path, text: &str) -> Result<(), Failure> {
     let Loaded { plan, security, .. } = load(path, text)?;
     let ending = warnings(security.as_slice());
-    for doubt in doubts(&plan).into_iter().chain(ending) {
+    for doubt in doubts(path, &plan).into_iter().chain(ending) {
         note(&format!("weir: {}: {doubt}", shown(path)));
     }
     let (fes, listeners) = (plan.fes.len(), plan.listeners.len());
     print(&format!(
-        "{}: good, a control element with {} and {}\n",
+        "{}: valid, a control element with {} and {}\n",
         shown(path),
         counted(fes, "FE"),
         counted(listeners, "listener"),
@@ -79,7 +85,7 @@ pub(crate) fn check(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 /// Warnings: permitted settings of a configuration that cannot work.
-fn doubts(plan: &CePlan) -> Vec<String> {
+fn doubts(path: &Path, plan: &CePlan) -> Vec<String> {
     let proves = |listen: &ListenPlan| listen.transport.authenticates();
     let open = plan
         .listeners
@@ -103,7 +109,15 @@ fn doubts(plan: &CePlan) -> Vec<String> {
             fe.name
         )
     });
-    open.chain(unheard).collect()
+    let files = enrolled(path, plan).into_iter();
+    let waiting = files.filter_map(|(name, member)| {
+        let file = member.pins.filter(|file| !file.exists())?;
+        let file = file.display();
+        Some(format!(
+            "[fe.{name}] cannot associate yet, because {file} does not exist: `weir invite {name}`"
+        ))
+    });
+    open.chain(unheard).chain(waiting).collect()
 }
 
 /// A number with its noun: `1 FE`, `2 FEs`.
@@ -144,11 +158,18 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
         registry,
         security,
         devices,
+        cluster,
         token,
         network,
     } = loaded;
     let usage = |e: &dyn std::fmt::Display| Failure::Usage(format!("{}: {e}", shown(path)));
-    let store = Store::open(&beside(path, &plan.store)).map_err(|e| Failure::Run(e.to_string()))?;
+    let store = match &cluster {
+        Some(cluster) => cluster.store(),
+        None => {
+            let store = Store::open(&next_to(path, &plan.store));
+            store.map_err(|e| Failure::Run(e.to_string()))?
+        }
+    };
     let store = Arc::new(store);
     let members = members(&plan, &store).map_err(Failure::Run)?;
     let params = Params {
@@ -175,6 +196,17 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
         }
         None => driver,
     };
+    let driver = match cluster {
+        Some(cluster) => driver.with_cluster(cluster),
+        None => Ok(driver),
+    };
+    let driver = driver.map_err(|e| Failure::Run(e.to_string()))?;
+    let registrar = registrar(path, &plan, security.as_ref(), &store, &handle);
+    let registrar = registrar.map_err(Failure::Run)?;
+    let desk = match (plan.enrol, &registrar) {
+        (Some(address), Some(registrar)) => Some(desk(address, registrar, &faults).await?),
+        _ => None,
+    };
     let files = raise_file_limit(u64::MAX).map_err(|e| Failure::Run(e.to_string()))?;
     let mut listeners = Vec::new();
     for listen in &plan.listeners {
@@ -190,12 +222,17 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
     let names = plan.fes.iter().map(|fe| fe.name.clone()).collect();
     let names = Arc::new(Mutex::new(names));
     let runtime = tokio::runtime::Handle::current();
-    let console = Console::new(handle.clone(), runtime.clone(), Arc::clone(&names));
+    let console = Console::new(
+        handle.clone(),
+        runtime.clone(),
+        Arc::clone(&names),
+        registrar.clone(),
+    );
     let console: Arc<dyn ControlElement> = Arc::new(console);
     for (transport, listener) in &listeners {
         tracing::info!(transport = transport.word(), address = %listener.address(), "listening for forwarding elements");
     }
-    for doubt in doubts(&plan) {
+    for doubt in doubts(path, &plan) {
         tracing::warn!("{doubt}");
     }
     tracing::info!(id = %plan.id, fes = plan.fes.len(), "control element started");
@@ -206,6 +243,7 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
         network: Mutex::new(network),
         store,
         security: security.clone(),
+        registrar,
         handle,
         runtime,
         names,
@@ -218,9 +256,72 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
         ended = service.serve_control_element(Arc::clone(&console)) => {
             Err(northbound("service", ended))
         }
+        never = enrol(desk) => match never {},
         ended = show(page, console) => Err(northbound("page", ended)),
         () = warn_daily(security.into_iter().collect()) => unreachable!("it never ends"),
         () = reload_when_asked(hangup, Arc::new(reload)) => Err(Failure::Run("signal handling has ended".to_owned())),
+    }
+}
+
+/// The registrar of a CE with certificates. Applies revocations.
+fn registrar(
+    path: &Path,
+    plan: &CePlan,
+    security: Option<&Pinned>,
+    store: &Arc<Store>,
+    handle: &Handle,
+) -> Result<Option<Arc<Registrar>>, String> {
+    let (Some(pinned), Some(own)) = (security, own(path, plan)) else {
+        return Ok(None);
+    };
+    let (handle, runtime) = (handle.clone(), tokio::runtime::Handle::current());
+    let expel = move |fe| drop(runtime.block_on(handle.expel(fe))); // fails if the CE ends
+    let registrar = Registrar::new(
+        pinned.clone(),
+        own,
+        Arc::clone(store),
+        plan.enrol.is_some(),
+        enrolled(path, plan),
+        Box::new(expel),
+    )?;
+    Ok(Some(Arc::new(registrar)))
+}
+
+/// Files of the CE's certificate and key.
+fn own(path: &Path, plan: &CePlan) -> Option<Files> {
+    let (certificate, key) = (plan.certificate.as_ref()?, plan.key.as_ref()?);
+    Some(Files::of(path, certificate, key))
+}
+
+/// The FEs, with the files of their certificates.
+fn enrolled(path: &Path, plan: &CePlan) -> Members {
+    let member = |fe: &FePlan| Member {
+        id: fe.id,
+        pins: fe.certificate.as_ref().map(|file| next_to(path, file)),
+    };
+    plan.fes
+        .iter()
+        .map(|fe| (fe.name.clone(), member(fe)))
+        .collect()
+}
+
+/// Listens for FEs that enrol or renew.
+async fn desk(
+    address: SocketAddr,
+    registrar: &Arc<Registrar>,
+    faults: &Arc<Faults>,
+) -> Result<Desk, Failure> {
+    let desk = Desk::open(address, Arc::clone(registrar), Arc::clone(faults)).await;
+    let desk = desk.map_err(|e| Failure::Run(format!("`enrol`: {e}")))?;
+    tracing::info!(%address, "listening for enrolment");
+    Ok(desk)
+}
+
+/// Enrols FEs, if the CE listens for them.
+async fn enrol(desk: Option<Desk>) -> Infallible {
+    match desk {
+        Some(desk) => desk.run().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -342,7 +443,7 @@ fn network(
     let Some(file) = &plan.network else {
         return Ok(None);
     };
-    let file = beside(path, file);
+    let file = next_to(path, file);
     let text = read_text(&file, FILE_BYTES_MAX).map_err(|error| {
         let why = format!("{}: {error}", file.display());
         let fault = Fault::new(ComponentPath::new(["network"]), why);
@@ -368,7 +469,7 @@ fn files(path: &Path, plan: CePlan) -> Result<Loaded, Vec<Fault>> {
     let mut registry = weir_library::registry();
     for (name, file) in &plan.libraries {
         let at = ComponentPath::new(["library", name, "file"]);
-        let text = read_text(&beside(path, file), FILE_BYTES_MAX).map_err(|e| e.to_string());
+        let text = read_text(&next_to(path, file), FILE_BYTES_MAX).map_err(|e| e.to_string());
         let loaded = text.and_then(|text| registry.load(&text).map_err(|e| e.to_string()));
         if let Err(why) = loaded {
             faults.push(Fault::new(at, format!("{file}: {why}")));
@@ -382,9 +483,17 @@ fn files(path: &Path, plan: CePlan) -> Result<Loaded, Vec<Fault>> {
     }
     let security = security(path, &plan, &mut faults);
     let devices = devices(path, &plan, &mut faults);
+    let cluster = plan.etcd.as_ref().and_then(|etcd| {
+        let cluster = Cluster::new(etcd, |file| next_to(path, file));
+        let wrong = |(key, why): (Option<&str>, _)| {
+            let at = ["etcd"].into_iter().chain(key);
+            faults.push(Fault::new(ComponentPath::new(at), why));
+        };
+        cluster.map_err(wrong).ok()
+    });
     let token = plan.page_token.as_ref().and_then(|file| {
         let wrong = |why| Fault::new(ComponentPath::new(["page_token"]), format!("{file}: {why}"));
-        token(&beside(path, file))
+        token(&next_to(path, file))
             .map_err(|why| faults.push(wrong(why)))
             .ok()
     });
@@ -394,6 +503,7 @@ fn files(path: &Path, plan: CePlan) -> Result<Loaded, Vec<Fault>> {
             registry,
             security,
             devices,
+            cluster,
             token,
             network: None, // it is read from its own file
         })
@@ -418,7 +528,7 @@ fn token(path: &Path) -> Result<Token, String> {
 fn devices(path: &Path, plan: &CePlan, faults: &mut Vec<Fault>) -> Vec<(String, Target)> {
     let mut targets = Vec::new();
     for device in &plan.devices {
-        match Secrets::read(&beside(path, &device.secrets)) {
+        match Secrets::read(&next_to(path, &device.secrets)) {
             Ok(secrets) => {
                 let target = Target {
                     address: device.address,
@@ -441,7 +551,11 @@ fn security(path: &Path, plan: &CePlan, faults: &mut Vec<Fault>) -> Option<Pinne
     let mut pins = Vec::new();
     for fe in &plan.fes {
         if let Some(file) = &fe.certificate {
-            match Certificate::read_pins(&beside(path, file)) {
+            let file = next_to(path, file);
+            if plan.enrol.is_some() && !file.exists() {
+                continue; // the FE has not enrolled yet
+            }
+            match Certificate::read_pins(&file) {
                 Ok(certificates) => pins.extend(certificates.into_iter().map(|c| (fe.id, c))),
                 Err(error) => {
                     let at = ComponentPath::new(["fe", &fe.name, "certificate"]);
@@ -452,13 +566,12 @@ fn security(path: &Path, plan: &CePlan, faults: &mut Vec<Fault>) -> Option<Pinne
     }
     let root = |name: &str| ComponentPath::new([name]);
     let identity = match (&plan.certificate, &plan.key) {
-        (Some(certificate), Some(key)) => {
-            let read = Identity::read(&beside(path, certificate), &beside(path, key));
-            read.map_err(|e| faults.push(Fault::new(root("certificate"), e)))
-                .ok()
-        }
+        (Some(_), Some(_)) => own(path, plan)?
+            .read()
+            .map_err(|e| faults.push(Fault::new(root("certificate"), e)))
+            .ok(),
         (Some(_), None) => {
-            let why = "`certificate` needs a `key`: `weir keys NAME` makes both";
+            let why = "`certificate` needs a `key`: `weir keys NAME` generates both";
             faults.push(Fault::new(root("certificate"), why));
             None
         }
@@ -471,9 +584,4 @@ fn security(path: &Path, plan: &CePlan, faults: &mut Vec<Fault>) -> Option<Pinne
         identity: Arc::new(identity),
         peers: Arc::new(pins),
     })
-}
-
-/// A file that a configuration names; its path is relative to the configuration.
-fn beside(config: &Path, file: &str) -> std::path::PathBuf {
-    config.parent().unwrap_or(Path::new("")).join(file)
 }

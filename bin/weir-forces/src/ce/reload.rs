@@ -11,6 +11,7 @@ use tokio::runtime;
 use weir::configuration::read;
 use weir_ce::configuration::{CePlan, FePlan};
 use weir_forces_live::ce::{Handle, Store};
+use weir_forces_live::enrol::registrar::Registrar;
 use weir_forces_live::tml::Pinned;
 use weir_forces_live::tml::identity::Replaced;
 use weir_live::mutex::lock;
@@ -18,7 +19,7 @@ use weir_network::NetworkPlan;
 use weir_protocol::wire::Id;
 
 use super::console::Names;
-use super::{load, members};
+use super::{enrolled, load, members};
 
 /// Minimum number of FEs that a control element has room for.
 const FES_MIN: usize = 64;
@@ -30,6 +31,8 @@ pub(super) struct Reload {
     pub(super) network: Mutex<Option<NetworkPlan>>,
     pub(super) store: Arc<Store>,
     pub(super) security: Option<Pinned>,
+    /// `None` without certificates.
+    pub(super) registrar: Option<Arc<Registrar>>,
     pub(super) handle: Handle,
     pub(super) runtime: runtime::Handle,
     pub(super) names: Names,
@@ -42,6 +45,8 @@ impl Reload {
     /// block.
     pub(super) fn run(&self) -> Result<Vec<String>, Vec<String>> {
         let mut running = lock(&self.plan);
+        // No certificate is pinned or revoked between the reading of the files and their use.
+        let mut held = self.registrar.as_ref().map(|registrar| registrar.hold());
         let loaded = read(&self.path).and_then(|text| load(&self.path, &text));
         let loaded = loaded.map_err(|failure| vec![failure.to_string()])?;
         let new = loaded.plan;
@@ -67,6 +72,7 @@ impl Reload {
             if pinned.identity.replace(&new_pinned.identity) {
                 lines.push(format!("~ certificate: {}", pinned.identity.fingerprint()));
             }
+            new_pinned.peers.revoke(pinned.peers.revoked());
             let replaced = pinned.peers.replace(&new_pinned.peers);
             let names = new.fes.iter().map(|fe| (fe.id, fe.name.as_str())).collect();
             lines.extend(certificates(&replaced, &names));
@@ -79,6 +85,9 @@ impl Reload {
         let replaced = self.runtime.block_on(replaced);
         replaced.map_err(|refusal| vec![refusal.to_string()])?;
         *lock(&self.names) = names;
+        if let Some(held) = &mut held {
+            **held = enrolled(&self.path, &new);
+        }
         *running = new;
         *network = loaded.network;
         Ok(lines)
@@ -111,6 +120,8 @@ fn fixed(running: &CePlan, new: &CePlan) -> Vec<String> {
         ("store", running.store == new.store),
         ("certificate", running.certificate == new.certificate),
         ("key", running.key == new.key),
+        ("enrol", running.enrol == new.enrol),
+        ("[etcd]", running.etcd == new.etcd),
         ("page", running.page == new.page),
         ("page_token", running.page_token == new.page_token),
         ("threads", running.threads == new.threads),

@@ -1,11 +1,10 @@
 //! `weir paths request`, `list`, `links` and `release`: the paths of a running control element.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use weir::output::{print, print_json};
 use weir::table::{Column, Table};
-use weir::{CE_SOCKET_DEFAULT, Failure};
+use weir::{CeSocket, Failure};
 use weir_model::{ChangeValue, NetworkReport, PathReport, PathRequest, Value};
 use weir_northbound::client;
 
@@ -110,13 +109,6 @@ pub(super) struct ReleaseArguments {
     request: u64,
     #[command(flatten)]
     ce: CeSocket,
-}
-
-#[derive(Debug, clap::Args)]
-struct CeSocket {
-    /// The control element's `socket`
-    #[arg(long, env = "WEIR_SOCKET", default_value = CE_SOCKET_DEFAULT)]
-    socket: PathBuf,
 }
 
 pub(super) fn run(command: &Command) -> Result<(), Failure> {

@@ -139,7 +139,10 @@ fn a_certificate_that_nobody_can_show_is_warned_of() {
     ] {
         let file = stage.configure("warned", &config);
         let said = stage.ask(&["check", file.to_str().unwrap()], "warned");
-        assert!(said.contains("good, a control element with 1 FE"), "{said}");
+        assert!(
+            said.contains("valid, a control element with 1 FE"),
+            "{said}"
+        );
         let warning = "[fe.edge1] has a `certificate`, but sctp cannot present one";
         assert_eq!(said.contains(warning), is_warned, "{said}");
     }

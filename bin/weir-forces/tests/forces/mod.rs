@@ -2,7 +2,10 @@
 //!
 //! Each test builds its own hosts. Where network namespaces are not permitted, it prints that and skips.
 
+#[cfg(feature = "etcd")]
+mod cluster;
 mod disabled;
+mod enrol;
 mod foreign;
 mod fpf;
 mod hostile;

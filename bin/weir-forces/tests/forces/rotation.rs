@@ -8,19 +8,13 @@ use serde_json::Value;
 use weir_northbound::client;
 
 use super::impostors::count;
-use super::stage::{CE, FE, Stage, Wire};
+use super::stage::{CE, FE, Stage, Wire, reload};
 use crate::common::{Router, eventually_or};
 
 /// Sends SIGHUP to both elements, and waits until each has read its file and logs this text.
-fn reload(stage: &Stage, elements: [(&Router, &str); 2]) {
+fn reload_both(stage: &Stage, elements: [(&Router, &str); 2]) {
     for (element, line) in elements {
-        let before = element.log().matches(line).count();
-        element.signal("HUP");
-        eventually_or(
-            line,
-            || element.log(),
-            || element.log().matches(line).count() > before,
-        );
+        reload(element, line);
     }
     assert_eq!(stage.state(FE), "in sync");
 }
@@ -58,7 +52,7 @@ fn rotation(wire: Wire) {
     pin("edge1.pin", &["edge1.crt", "edge1-2.crt"]);
     pin("ce.pin", &["ce.crt", "ce-2.crt"]);
     let goes_on = "certificates changed; its association continues";
-    reload(&stage, [(&ce, goes_on), (&fe, goes_on)]);
+    reload_both(&stage, [(&ce, goes_on), (&fe, goes_on)]);
     is_steered(41);
     let certificates = stage.table("certificates");
     let rows = certificates.as_array().unwrap();
@@ -80,7 +74,7 @@ fn rotation(wire: Wire) {
         fs::rename(path(&format!("{name}-2.key")), path(&format!("{name}.key"))).unwrap();
         fs::rename(path(&format!("{name}-2.crt")), path(&format!("{name}.crt"))).unwrap();
     }
-    reload(
+    reload_both(
         &stage,
         [(&ce, "~ certificate: "), (&fe, "~ fe: certificate ")],
     );
@@ -88,7 +82,7 @@ fn rotation(wire: Wire) {
     // Each side removes the old certificate.
     pin("edge1.pin", &["edge1.crt"]);
     pin("ce.pin", &["ce.crt"]);
-    reload(&stage, [(&ce, goes_on), (&fe, goes_on)]);
+    reload_both(&stage, [(&ce, goes_on), (&fe, goes_on)]);
     is_steered(43);
     assert!(up_s() > before, "the association has ended: {}", ce.log());
     for (log, associated) in [

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use serde_json::Value;
+use weir_benches::testbed::run;
 use weir_northbound::client;
 
 use super::stage::{CE, FE, Stage, Wire};
@@ -70,7 +71,7 @@ fn routes_survive_every_death_and_follow_their_interface() {
     has(&stage, ROUTES - DELETED, "some were deleted");
     stage.in_sync();
     fe.kill();
-    stage.ip("route flush proto 119");
+    stage.ip("nexthop flush proto 119");
     let _fe = stage.start_fe();
     has(&stage, ROUTES - DELETED, "the FE has started again");
     stage.in_sync();
@@ -127,24 +128,11 @@ fn what_the_kernel_loses_is_known_and_comes_back() {
             1,
         ),
         (format!("route replace blackhole {first} metric 50"), 1),
-        ("route flush proto 119".to_owned(), 50),
-        ("address flush dev r1 scope global".to_owned(), 50),
+        // With their objects, the routes go without a message.
+        ("nexthop flush proto 119".to_owned(), 50),
     ] {
         let lost = kept(&stage, FE, "lost");
         stage.ip(&attack);
-        if attack.starts_with("address") {
-            eventually("the CE knows that the routes are missing", || {
-                state(&stage, FE)[0] == "degraded"
-            });
-            let [_, why] = state(&stage, FE);
-            assert!(
-                why.contains("route 11.0.0.0/26: ") && why.contains("; and 49 more routes"),
-                "{why}"
-            );
-            let listed = stage.ask(&["route", "list", "--fe", "edge1"], CE);
-            assert!(!listed.contains("installed"), "{listed}");
-            stage.ip("address add 10.77.2.1/24 dev r1");
-        }
         eventually_or(
             &format!("the FE has noticed: {attack}"),
             || fe.log(),
@@ -160,18 +148,23 @@ fn what_the_kernel_loses_is_known_and_comes_back() {
         "{}",
         ce.log()
     );
-    // The routes of an interface that is down.
-    stage.ip("link set r1 down");
-    eventually("the CE knows why", || {
-        state(&stage, FE)
-            == [
-                "degraded".to_owned(),
-                "route 11.0.0.0/26: interface r1 is down or absent; and 49 more routes".to_owned(),
-            ]
-    });
-    stage.ip("link set r1 up");
-    has(&stage, 50, "the interface is up again");
-    stage.in_sync();
+    // The routes of an interface that is down, or has no carrier.
+    for (place, device, why) in [
+        (&stage.bed.router, "r1", "is down or absent"),
+        (&stage.bed.sink, "b0", "has no carrier"),
+    ] {
+        let set = |state: &str| run(place, "ip", &format!("link set {device} {state}")).unwrap();
+        set("down");
+        eventually("the CE knows why", || {
+            let why = format!("route 11.0.0.0/26: interface r1 {why}; and 49 more routes");
+            state(&stage, FE) == ["degraded".to_owned(), why]
+        });
+        let listed = stage.ask(&["route", "list", "--fe", "edge1"], CE);
+        assert!(!listed.contains("installed"), "{listed}");
+        set("up");
+        has(&stage, 50, "the interface is up again");
+        stage.in_sync();
+    }
 
     // Two programs that fight over a route do not use up the machine.
     let restored = kept(&stage, FE, "restored");
@@ -233,6 +226,8 @@ fn two_fes_on_a_machine_respect_each_others_routes() {
     change(&stage, "add", 0..50);
     has(&stage, 50, "the kernel has them");
     stage.ip("route add 12.0.0.0/8 dev gone metric 50 proto 119");
+    // A route without an interface may be the first FE's.
+    stage.ip("route add blackhole 12.1.0.0/16 metric 50 proto 119");
     let mut other = stage.start_fe_as("edge2", &config);
     eventually("the second FE is in sync", || {
         stage.state("edge2") == "in sync"
@@ -243,7 +238,7 @@ fn two_fes_on_a_machine_respect_each_others_routes() {
     });
     has(
         &stage,
-        50,
+        51,
         "the first FE has its routes, and those of the dead are gone",
     );
     assert_eq!(stage.state(FE), "in sync");
@@ -263,7 +258,7 @@ fn two_fes_on_a_machine_respect_each_others_routes() {
         "{said}"
     );
     assert!(route("add", "13.0.0.0/8 via 10.78.0.2 dev wan").0);
-    has(&stage, 51, "each has its own");
+    has(&stage, 52, "each has its own");
     change(&stage, "del", 0..1);
     eventually("a prefix that is free is anybody's", || {
         route("replace", "11.0.0.0/26 via 10.78.0.2 dev wan").0

@@ -17,7 +17,7 @@ use weir_benches::testbed::run;
 use weir_live::namespace::Namespace;
 use weir_northbound::client;
 
-use crate::common::{Hosts, Router, eventually};
+use crate::common::{Hosts, Router, eventually, eventually_or};
 
 /// A file with this name belongs to the CE, or to the FE.
 pub(crate) const CE: &str = "ce";
@@ -226,7 +226,7 @@ impl Stage {
             let read = |name| fs::read_to_string(self.folder.join(name)).unwrap_or_default();
             format!("{}\n{}", read("ce.log"), read("edge1.log"))
         };
-        crate::common::eventually_or("the FE is in sync", logs, || self.state(FE) == "in sync");
+        eventually_or("the FE is in sync", logs, || self.state(FE) == "in sync");
     }
 
     /// Sets the rate of the FE's port towards the sink, through the CE; returns whether the CE has accepted it.
@@ -242,6 +242,17 @@ impl Stage {
         let wan = rows.iter().find(|row| row["port"] == "wan").unwrap();
         wan["rate_bps"].as_u64().unwrap_or(0) / 1_000_000
     }
+}
+
+/// Sends SIGHUP, and waits until the log has this text once more.
+pub(crate) fn reload(element: &Router, line: &str) {
+    let before = element.log().matches(line).count();
+    element.signal("HUP");
+    eventually_or(
+        line,
+        || element.log(),
+        || element.log().matches(line).count() > before,
+    );
 }
 
 fn weir() -> Command {

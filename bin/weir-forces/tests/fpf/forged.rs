@@ -110,7 +110,7 @@ fn errors(at: &mut AfPacket) -> usize {
         errors += usize::from(matches!(kind, Some(1..=5)));
     };
     while at
-        .receive(256, &mut |received| take(received.bytes))
+        .receive(256, &mut |received| take(&received.bytes))
         .unwrap()
         > 0
     {}
@@ -320,7 +320,7 @@ fn a_packet_out_of_a_path_for_the_router_is_judged_as_one_of_a_port() {
             came |= is_udp && frame.ends_with(b"good");
         };
         while t
-            .receive(256, &mut |received| take(received.bytes))
+            .receive(256, &mut |received| take(&received.bytes))
             .unwrap()
             > 0
         {}

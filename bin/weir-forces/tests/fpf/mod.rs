@@ -14,10 +14,11 @@ mod segments;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::{self, Router, as_it_stands, eventually};
@@ -202,19 +203,27 @@ impl Network {
         port.unwrap()["sent"]["packets"].as_u64().unwrap()
     }
 
+    /// Binds a socket. A child of another test that has not started its program yet may still hold a copy of the last
+    /// socket there.
+    fn socket_at(&self, node: &str, address: (&str, u16)) -> UdpSocket {
+        let mut socket = None;
+        eventually(&format!("{address:?} is free"), || {
+            match self.nodes[node].enter(|| UdpSocket::bind(address)).unwrap() {
+                Err(error) if error.kind() == ErrorKind::AddrInUse => {}
+                bound => socket = Some(bound.unwrap()),
+            }
+            socket.is_some()
+        });
+        socket.unwrap()
+    }
+
     /// Sends packets from s to a port of t, one after the other, and returns the packets that arrived, in order.
     fn flow(&self, port: u16, bytes: usize) -> Vec<Vec<u8>> {
-        let receiver = self.nodes["t"]
-            .enter(|| UdpSocket::bind(("10.0.6.2", port)))
-            .unwrap()
-            .unwrap();
+        let receiver = self.socket_at("t", ("10.0.6.2", port));
         receiver
             .set_read_timeout(Some(Duration::from_millis(500)))
             .unwrap();
-        let sender = self.nodes["s"]
-            .enter(|| UdpSocket::bind("10.0.1.1:4000"))
-            .unwrap()
-            .unwrap();
+        let sender = self.socket_at("s", ("10.0.1.1", 4000));
         sender.connect(("10.0.6.2", port)).unwrap();
         let mut came = Vec::new();
         let mut buffer = vec![0; 65_536];
@@ -230,10 +239,7 @@ impl Network {
 
     /// Sends packets from s to a port of t as fast as it can, and returns the arrival times.
     fn burst(&self, port: u16, bytes: usize) -> Vec<Instant> {
-        let receiver = self.nodes["t"]
-            .enter(|| UdpSocket::bind(("10.0.6.2", port)))
-            .unwrap()
-            .unwrap();
+        let receiver = self.socket_at("t", ("10.0.6.2", port));
         receiver
             .set_read_timeout(Some(Duration::from_millis(500)))
             .unwrap();
@@ -247,7 +253,7 @@ impl Network {
                 sender.send_to(&payload, ("10.0.6.2", port)).unwrap();
             }
         };
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             scope.spawn(send);
             let mut buffer = vec![0; 65_536];
             let mut came: Vec<Instant> = Vec::new();
@@ -359,7 +365,7 @@ fn a_vector_sets_a_path_other_than_that_of_ip_and_the_edge_changes_it() {
     );
 
     // The path is changed only at the edge, while packets flow.
-    let flow = std::thread::scope(|scope| {
+    let flow = thread::scope(|scope| {
         let flow = scope.spawn(|| network.flow(VIDEO, 1000));
         network.weir("c", &["set", "fpf.encapsulation.video.vectors=0d0a"]);
         flow.join().unwrap()
@@ -478,7 +484,7 @@ fn a_rule_names_a_queue_of_its_port_and_the_queues_share_the_link_by_weight() {
     );
     let network = &network;
     // Both send all their packets at once. When the fast flow has passed, a third as many packets of the slow one have.
-    let [fast, slow] = std::thread::scope(|scope| {
+    let [fast, slow] = thread::scope(|scope| {
         let flows = [VIDEO, 6000].map(|port| scope.spawn(move || network.burst(port, 1000)));
         flows.map(|flow| flow.join().unwrap())
     });
@@ -516,7 +522,7 @@ fn a_neighbour_by_its_ip_address_is_resolved_and_followed_to_another_mac_address
     eventually("c follows b to another MAC address", || knows(other));
     whole(&network.flow(VIDEO, 1000), 1000);
 
-    // A neighbour that does not answer: the packets are dropped with the reason of IP.
+    // A neighbour that does not answer: the packets are dropped with the reason that IP gives.
     network.ip("b", "link set b-c down");
     network.ip("c", "neighbour flush dev c-b");
     let send = || UdpSocket::bind("10.0.1.1:4000")?.send_to(&[7; 100], ("10.0.6.2", VIDEO));
@@ -608,7 +614,7 @@ fn tcp(network: &Network) -> usize {
     let listener = listener.unwrap().unwrap();
     let to = listener.local_addr().unwrap();
     let sent: Vec<u8> = (0..BYTES).map(|n| (n / 7) as u8).collect();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let receiving = scope.spawn(|| {
             let (mut stream, _) = listener.accept().unwrap();
             let mut came = Vec::new();

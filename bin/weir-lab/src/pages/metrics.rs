@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use weir::pages::cell;
-use weir_experiment::metrics::{Metric, metrics};
+use weir_experiment::definitions::all;
+use weir_experiment::metrics::Definition;
 
 const HEAD: &str = r#"# The metrics of a run
 
@@ -28,7 +29,7 @@ simulation only, "lab" metrics on real packets only.
 pub(crate) fn markdown() -> String {
     let mut page = HEAD.to_owned();
     page += "| metric | where | definition |\n|---|---|---|\n";
-    for Metric { name, on, about } in metrics() {
+    for Definition { name, on, about } in all() {
         page += &format!("| `{}` | {on} | {} |\n", cell(name), cell(about));
     }
     page
@@ -36,7 +37,9 @@ pub(crate) fn markdown() -> String {
 
 /// The content of [`markdown`] as JSON.
 pub(crate) fn json() -> Value {
-    let row =
-        |metric: &Metric| json!({ "name": metric.name, "on": metric.on, "about": metric.about });
-    metrics().map(row).collect()
+    let row = |metric: &Definition| {
+        let Definition { name, on, about } = metric;
+        json!({ "name": name, "on": on, "about": about })
+    };
+    all().map(row).collect()
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use weir::pages::cell;
 use weir_experiment::scenario::parameters::sections;
+use weir_experiment::scenario::source::title;
 
 use crate::scenarios;
 
@@ -33,7 +34,7 @@ pub(crate) fn markdown() -> String {
     let mut page = HEAD.to_owned();
     let examples = scenarios::all().filter(|(name, _)| name.starts_with("examples/"));
     for (name, text) in examples {
-        let title = scenarios::title(text);
+        let title = title(text);
         page += &format!("### {title}\n\n`weir run {name}`\n\n```toml\n{text}```\n\n");
     }
     page += "## Keys\n";

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use weir_classifier::evaluation::{Comparison, Scores, labels};
 use weir_classifier::{Offline, Settings};
-use weir_live::file::read_text;
+use weir_live::file::{read_text, with_suffix};
 
 use crate::Failure;
 use crate::output::{note, print, print_json};
@@ -149,9 +149,7 @@ fn captures(given: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
 
 /// nDPI's labels for a capture, if the file with the labels exists.
 fn labels_of(file: &Path) -> Result<Option<Comparison>, Failure> {
-    let mut name = file.as_os_str().to_owned();
-    name.push(".out");
-    let path = PathBuf::from(name);
+    let path = with_suffix(file, ".out");
     if !path.exists() {
         return Ok(None);
     }

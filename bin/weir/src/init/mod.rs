@@ -166,8 +166,8 @@ fn queue(arguments: &InitArguments, inventory: &Inventory) -> Result<Draft, Fail
         let ports = ports.filter(|i| i.master.as_ref() == Some(&bridge.name));
         let ports: Vec<_> = ports.map(|i| i.name.as_str()).collect();
         format!(
-            "note: {} is a bridge: weir queues what the machine routes or sends there. To queue bridged packets, too, \
-             name the bridge's port to the line with `--uplink`: {}",
+            "note: {} is a bridge: weir queues what the machine routes or sends there. To queue bridged packets as \
+             well, name the bridge's port to the line with `--uplink`: {}",
             bridge.name,
             ports.join(", ")
         )

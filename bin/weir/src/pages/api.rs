@@ -34,7 +34,8 @@ curl --unix-socket /run/weir/weir.sock -X DELETE -H 'content-type: application/j
 ```
 
 Answers are JSON. Every quantity is a number with its unit in the name; counters count from the start of the router
-(or from the creation of the port), so a rate is the difference of two answers. The body of an error is a sentence in plain text.
+(or from the creation of the port), so the difference between two answers, divided by the time between them, is a rate.
+The body of an error is a sentence in plain text.
 At most 16 connections are served at once, each for at most 10 seconds; the head of a request must arrive within 3 seconds.
 At most 64 connections without an admitted request are open at once; each new one closes the oldest.
 

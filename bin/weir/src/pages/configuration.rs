@@ -103,7 +103,7 @@ pub fn table(parameters: &[Parameter]) -> String {
         format!("| `{}` | {permitted} | {default} | {about} |\n", p.name)
     };
     let rows: String = parameters.iter().map(row).collect();
-    format!("| key | permitted | default | what it does |\n|---|---|---|---|\n{rows}")
+    format!("| key | permitted | default | meaning |\n|---|---|---|---|\n{rows}")
 }
 
 /// The content of [`markdown`] as JSON: a list of keys.

@@ -38,7 +38,7 @@ pub(super) async fn make_lines(reader: Arc<Reader>, lines: watch::Sender<LiveLin
     while samples.changed().await.is_ok() {
         lines.send_replace(line(&reader));
     }
-    "the samples have ended".to_owned()
+    "sampling has stopped".to_owned()
 }
 
 fn line(reader: &Reader) -> LiveLine {

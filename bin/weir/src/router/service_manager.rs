@@ -17,7 +17,7 @@ pub(super) const STOPPING: &str = "STOPPING=1";
 /// The status text: whether the router or the kernel forwards.
 pub(super) const fn status(is_handed_back: bool) -> &'static str {
     if is_handed_back {
-        "STATUS=the kernel forwards: `weir show status` says why"
+        "STATUS=the kernel forwards: `weir show status` explains why"
     } else {
         "STATUS=weir forwards"
     }

@@ -47,6 +47,10 @@ pub(super) fn text(
         before: before.map_or(&[], |before| before.answer.rows()),
         seconds: before.map_or(0.0, |before| (now.at - before.at).as_secs_f64()),
     };
+    if class.layout.is_divided && !rows.is_empty() {
+        let texts: Vec<_> = rows.iter().map(|row| divided(class, row)).collect();
+        return texts.join("\n");
+    }
     let all = columns(class);
     let since_start = |column: &Column| column.cell.form == Form::SinceStart;
     let since = if all.iter().any(since_start) {
@@ -130,14 +134,49 @@ fn shown(column: &Column, row: &Value) -> Option<Value> {
 
 /// The single value of a class without rows, one line for each component. It is one sample, so it has no rates.
 fn list(class: &'static Class, value: &Value) -> String {
-    let mut table = Table::new(&[Side::Left(""), Side::Left("")]);
     let columns = columns(class);
-    for column in columns.iter().filter(|c| c.cell.form != Form::PerSecond) {
-        let shown = shown(column, value);
-        let shown = written(column.of, column.cell, shown.as_ref());
-        table.row([column.cell.heading.to_lowercase(), shown]);
+    lines(
+        columns.iter().filter(|c| c.cell.form != Form::PerSecond),
+        value,
+    )
+}
+
+/// A line for each of these columns of a row.
+fn lines<'a>(columns: impl Iterator<Item = &'a Column>, row: &Value) -> String {
+    let mut table = Table::new(&[Side::Left(""); 2]);
+    for column in columns {
+        let value = written(column.of, column.cell, shown(column, row).as_ref());
+        table.row([column.cell.heading.to_lowercase(), value]);
     }
     table.to_string().trim_start().to_owned()
+}
+
+/// A row as a list of its values, and the rows within it as tables below.
+fn divided(class: &'static Class, row: &Value) -> String {
+    let columns = columns(class);
+    let has_value = |c: &&Column| shown(c, row).is_some_and(|value| value != Value::Absent);
+    let single = columns.iter().filter(|c| c.within.is_none());
+    let mut text = lines(single.filter(has_value), row);
+    for component in class.components {
+        let inner = columns.iter().filter(|c| c.within == Some(component.name));
+        let inner: Vec<_> = inner
+            .map(|column| Column {
+                component: column.of,
+                within: None,
+                ..*column
+            })
+            .collect();
+        let samples = Samples {
+            class,
+            now: row.get(component.name).map_or(&[], Value::rows),
+            before: &[],
+            seconds: 0.0,
+        };
+        if !inner.is_empty() && !samples.now.is_empty() {
+            text += &format!("\n{}", samples.table(&inner));
+        }
+    }
+    text
 }
 
 impl Samples<'_> {
@@ -267,6 +306,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use weir_lfb::class::Block;
+    use weir_model::class::Unit;
 
     use super::*;
 
@@ -355,6 +395,28 @@ Netfilter chains of this machine that forwarded packets bypass: 2 (`weir show ne
             queues.contains("GAUGE      VALUE\nwan   fq_codel    new_flows    736\n"),
             "{queues}"
         );
+    }
+
+    #[test]
+    fn a_divided_row_is_a_list_with_tables_below() {
+        const INNER: &[Component] = &[
+            Component::new(1, "port", Type::Text, "wan").shown(&[Cell::new("PORT")]),
+            Component::new(2, "routes", Type::Gauge(Unit::One), "12").shown(&[Cell::new("ROUTES")]),
+        ];
+        static CLASS: Class = Class {
+            name: "network",
+            key: &["fe"],
+            components: &[
+                Component::new(1, "fe", Type::Text, "edge1").shown(&[Cell::new("FE")]),
+                Component::new(2, "why", Type::Text, "")
+                    .optional()
+                    .shown(&[Cell::new("WHY")]),
+                Component::new(3, "hops", Type::Rows(INNER), ""),
+            ],
+            ..Class::PLAIN
+        };
+        let expected = "fe  edge1\n\nPORT  ROUTES\nwan       12\n";
+        assert_eq!(divided(&CLASS, &CLASS.example()), expected);
     }
 
     #[test]

@@ -93,7 +93,7 @@ pub(crate) fn forwarded(bed: &Testbed, stacks: &[Vec<Tag>]) -> BTreeMap<usize, u
             }
             Some(())
         };
-        while receiver.receive(256, &mut |r| _ = take(r.bytes)).unwrap() > 0 {}
+        while receiver.receive(256, &mut |r| _ = take(&r.bytes)).unwrap() > 0 {}
     };
     for (n, tags) in stacks.iter().enumerate() {
         let frame = tagged(udp_frame(n as u16, 80), tags);

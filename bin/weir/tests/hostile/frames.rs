@@ -46,7 +46,7 @@ pub(crate) fn send_at(
 pub(crate) fn receive_all(device: &mut impl Device, mut take: impl FnMut(&[u8])) {
     const FRAMES_MAX: usize = 1000;
     while device
-        .receive(FRAMES_MAX, &mut |frame| take(frame.bytes))
+        .receive(FRAMES_MAX, &mut |frame| take(&frame.bytes))
         .unwrap()
         == FRAMES_MAX
     {}

@@ -2,7 +2,7 @@
 
 use std::net::UdpSocket;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -86,14 +86,19 @@ impl Stream {
         let ring = bed.sink.enter(|| AfPacket::open("b0", options).unwrap());
         let ring = ring.unwrap();
         let begin = Instant::now();
+        let total = Arc::new(AtomicUsize::new(usize::MAX));
         let receiver = {
-            let stop = Arc::clone(&stop);
-            thread::spawn(move || receive(ring, begin, &stop))
+            let total = Arc::clone(&total);
+            thread::spawn(move || receive(ring, begin, &total))
         };
         let sender = {
             let stop = Arc::clone(&stop);
             let gap = Duration::from_secs(1) * group / per_second;
-            thread::spawn(move || send(&socket, begin, (gap, group, bytes, most), &stop))
+            thread::spawn(move || {
+                let sent = send(&socket, begin, (gap, group, bytes, most), &stop);
+                total.store(sent.len(), Ordering::Relaxed);
+                sent
+            })
         };
         thread::sleep(Duration::from_millis(100));
         Self {
@@ -161,7 +166,11 @@ fn send(
     sent
 }
 
-fn receive(mut ring: AfPacket, begin: Instant, stop: &AtomicBool) -> Vec<Arrival> {
+/// Receives until no packet of the `total` has arrived for a while. If some are missing, a busy machine may still hold
+/// them: it gets much longer.
+fn receive(mut ring: AfPacket, begin: Instant, total: &AtomicUsize) -> Vec<Arrival> {
+    const FOR_DUPLICATES: Duration = Duration::from_millis(500);
+    const FOR_MISSING: Duration = Duration::from_secs(3);
     const PORT_AT: usize = 14 + 20 + 2;
     const PAYLOAD_AT: usize = 14 + 20 + 8;
     let mut arrivals = Vec::new();
@@ -181,10 +190,14 @@ fn receive(mut ring: AfPacket, begin: Instant, stop: &AtomicBool) -> Vec<Arrival
                 sent: Duration::from_nanos(u64::from_be_bytes(*eight)),
             });
         });
+        let patience = match total.load(Ordering::Relaxed) {
+            usize::MAX => Duration::MAX,
+            total if arrivals.len() < total => FOR_MISSING,
+            _ => FOR_DUPLICATES,
+        };
         if took.unwrap() > 0 {
             quiet_since = Instant::now();
-        } else if stop.load(Ordering::Relaxed) && quiet_since.elapsed() > Duration::from_millis(500)
-        {
+        } else if quiet_since.elapsed() > patience {
             assert_eq!(ring.counters().missed, 0, "the ring that counts was full");
             return arrivals;
         } else {

@@ -155,7 +155,7 @@ impl Ends {
         let mut came = Vec::new();
         for (host, device) in [("source", &mut self.source), ("sink", &mut self.sink)] {
             let mut take = |frame: &[u8]| came.extend(shown(frame).map(|s| format!("{host}: {s}")));
-            while device.receive(256, &mut |r| take(r.bytes)).unwrap() > 0 {}
+            while device.receive(256, &mut |r| take(&r.bytes)).unwrap() > 0 {}
         }
         came
     }

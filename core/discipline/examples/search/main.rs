@@ -25,11 +25,11 @@ use crate::link::{CAPACITY, HEAVY, Service};
 const CLASSES: [Option<u32>; 4] = [Some(1), Some(20), Some(1000), None];
 /// The kinds of damage.
 const KINDS: [&str; 5] = [
-    "goodput of others that the attacker's share does not explain",
-    "worst waits of light packets of others, s",
-    "part of light packets of others lost",
-    "goodput of the victim that the share does not explain",
-    "part of the victim's call lost, and its worst waits, s",
+    "others' lost goodput beyond the attacker's share",
+    "worst delays of others' light packets, s",
+    "fraction of others' light packets lost",
+    "the victim's lost goodput beyond the attacker's share",
+    "fraction of the victim's call lost, and its worst delays, s",
 ];
 /// The discipline that is attacked comes first.
 const DISCIPLINES: [&str; 4] = ["triple_fair", "fq_codel", "cake", "host_fair"];
@@ -37,7 +37,7 @@ const DISCIPLINES: [&str; 4] = ["triple_fair", "fq_codel", "cake", "host_fair"];
 const POPULATION: usize = 16;
 /// Loads without an improvement after which a population restarts.
 const PATIENCE: usize = 400;
-/// Damage counts by the part of the link that an attack offers; less than this part of it does not count more.
+/// Damage is divided by the load that an attack offers, as a part of the link, but at least by this.
 const OFFERED_MIN: f64 = 0.25;
 /// The seed of the search, and those of the report.
 const SEED: u64 = 1;

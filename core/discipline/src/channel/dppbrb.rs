@@ -94,15 +94,15 @@ are those of layer 2. When p_c has reached 1 and control messages always wait, n
 as in the text. Jiang et al. have any number of queues, each with a probability; we have two.
 
 An attacker among the redirect messages takes bandwidth only from redirect messages. But p_dp is the same
-for all of them: a sender of ten times as much keeps ten times as much. It is the product of two
-probabilities, and less than the probability that would limit the rate: a flood fills its queue up to
+for all of them: a sender that offers ten times as much gets ten times as much through. p_dp is the product
+of two probabilities, and less than the probability that would limit the rate: a flood fills its queue up to
 `max_threshold`. An attacker whose packets are classified as control messages drives p_c to 1 and shuts out
 redirect messages, or takes up to a fixed share from everybody else: permit only the control element's
 addresses. The next queue to be served cannot be predicted.
 
 What two classes cannot do. The packets of routing protocols are redirect messages too, because the control
-element's routing daemons receive them that way. A flood of other redirect messages takes their places, and
-the adjacencies end. The channel of `weir fe` and `weir ce` therefore sends them before this discipline.",
+element's routing daemons receive them that way. A flood of other redirect messages displaces them, and the
+adjacencies go down. The channel of `weir fe` and `weir ce` therefore sends them before this discipline.",
     parameters: Params::TABLE,
     gauges: &[
         Gauge::level(101, "control_share", Unit::PerMille, "p_c, the share of the bytes for control messages"),
@@ -230,7 +230,7 @@ impl Arrivals {
 /// State of the decisions.
 #[derive(Clone, Copy, Debug)]
 struct State {
-    /// p_c as a number, and as a chance.
+    /// p_c, the share of the bytes for control messages; `chance` is derived from it.
     share: f64,
     chance: Chance,
     arrivals: [Arrivals; 2],

@@ -15,7 +15,7 @@ use crate::params::Value;
 
 /// Maximum classes: each packet is compared with all of them.
 pub(crate) const CLASSES_MAX: usize = 16;
-/// The greatest weight.
+/// The maximum weight.
 const WEIGHT_MAX: u32 = 1000;
 /// Protocols that have a name.
 const PROTOCOLS: [(&str, u8); 4] = [("tcp", 6), ("udp", 17), ("icmp", 1), ("icmpv6", 58)];
@@ -127,7 +127,7 @@ impl Value for Classes {
     fn of(setting: &Setting) -> Result<Self, String> {
         match setting {
             Setting::Text(text) => Self::parse(text),
-            other => Err(format!("{other} is not a text")),
+            other => Err(format!("{other} is not a string")),
         }
     }
 }

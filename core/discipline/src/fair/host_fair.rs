@@ -64,7 +64,7 @@ triple-isolate. The limit is that of `fq_codel`.
 Deviations from CAKE: the scheduler is start-time fair queueing, not deficit round robin with a quantum
 divided by the load, because there one packet of a host with a thousand flows takes a thousand turns. Here
 a packet takes on average time logarithmic in the number of flows (empty queues are removed when their tag
-is the least, at worst all of them in one call), and there is no `quantum`. CoDel is that of RFC 8289. A
+is the lowest, at worst all of them in one call), and there is no `quantum`. CoDel is that of RFC 8289. A
 flow whose queue was taken by others stays in the shared queue until that is empty, and so keeps its order,
 unlike in CAKE. The limit counts packets. There is no shaper (the port paces), no DiffServ, no ACK filter,
 and no NAT lookup. After a change of `hosts` or `flows` the queued packets leave before all others, without

@@ -39,7 +39,7 @@ pub const MANUAL: Manual = Manual {
     text: "\
 Flows are hashed to queues. A packet's start tag is the virtual time at its arrival or the finish tag of
 the previous packet in its queue, whichever is later; its finish tag is the start tag plus the length. The
-packet with the least start tag leaves first, and the virtual time is its start tag. Finding it takes time
+packet with the lowest start tag leaves first, and the virtual time is its start tag. Finding it takes time
 logarithmic in the number of queues that hold packets.
 
     flow a  [ 0..3 | 3..6 | 6..9 ]
@@ -51,7 +51,7 @@ All flows have the same weight here; `lru_fq` has two queues with individual wei
 Defaults. 1024 queues are as many as in Linux's fq_codel. The limit is that of `fifo`, for all queues
 together.
 
-Deviations: the virtual time jumps to the greatest finish tag when a packet arrives and none is queued,
+Deviations: the virtual time jumps to the largest finish tag when a packet arrives and none is queued,
 even while the last packet is still being sent, because a discipline does not see the end of a
 transmission; a flow can gain one packet by this. After a change of `key` or `buckets` the queued packets
 leave before all others, so that a flow stays in order.
@@ -93,7 +93,7 @@ pub(crate) struct Tag(u128);
 pub(crate) struct Clock {
     /// The start tag of the packet in service.
     now: Tag,
-    /// The greatest finish tag of all packets served.
+    /// The largest finish tag of all packets served.
     finish_max: Tag,
 }
 
@@ -314,7 +314,7 @@ pub(crate) mod tests {
     }
 
     /// The paper's section II, word for word: each packet has its tags from its arrival, and the
-    /// queue is searched for the least start tag. Tags in exact fractions: bytes times `SCALE`.
+    /// queue is searched for the lowest start tag. Tags in exact fractions: bytes times `SCALE`.
     #[derive(Default)]
     pub(crate) struct Reference {
         packets: Vec<(u128, u64)>,

@@ -80,6 +80,7 @@ impl Port {
         departed: &mut dyn FnMut(Packet, Transmission),
     ) -> Option<Instant> {
         self.catch_up(now);
+        self.pass_all(now, &mut room, departed);
         let mut ready = self.queue.ready(self.clock);
         loop {
             let due = self.next_event(ready, room > 0)?.max(self.clock);
@@ -150,7 +151,7 @@ impl Port {
         let passes = packet.arrived == now
             && self.transmitter.free_at() <= now
             && self.arrivals.is_empty()
-            && self.queue.passes();
+            && self.queue.passes(1);
         if !passes {
             return None;
         }
@@ -169,9 +170,42 @@ impl Port {
         };
         self.first = None;
         self.clock = self.clock.max(now);
-        self.queue.pass(&packet);
+        self.queue.pass(Tally::one(packet.bytes()));
         let sending = self.transmitter.send_packet(&packet, now);
         Some((packet, sending))
+    }
+
+    /// A shortcut for the arrivals of a burst: if the queue lets them all through, and the link takes any number of
+    /// frames at once, they leave without being queued.
+    #[inline]
+    fn pass_all(
+        &mut self,
+        now: Instant,
+        room: &mut usize,
+        departed: &mut dyn FnMut(Packet, Transmission),
+    ) {
+        let offered = usize::from(self.first.is_some()) + self.arrivals.len();
+        let passes = self.link().rate.is_none()
+            && self.clock.max(self.transmitter.free_at()) <= now
+            && offered <= *room
+            && self.queue.passes(offered);
+        let has_arrived = |packet: &mut Packet| packet.arrived <= now;
+        let mut next = self.first.take_if(|first| passes && has_arrived(first));
+        if next.is_none() {
+            return;
+        }
+        let mut passed = Tally::ZERO;
+        while let Some(mut packet) = next {
+            packet.enqueued = now;
+            passed.count(packet.bytes());
+            let sending = self.transmitter.send_packet(&packet, now);
+            departed(packet, sending);
+            next = self.arrivals.pop_front_if(has_arrived);
+        }
+        self.first = self.arrivals.pop_front();
+        self.clock = now;
+        self.queue.pass(passed);
+        *room -= passed.packets as usize; // at most `offered`
     }
 
     /// Charges the link for a frame that left through it at `at` without passing this queue.

@@ -103,8 +103,8 @@ impl Cost {
         Self {
             bytes,
             on_wire,
-            nanos: scaled / rate,
-            rest: scaled % rate,
+            nanos: scaled.checked_div(rate).unwrap_or(0),
+            rest: scaled.checked_rem(rate).unwrap_or(0),
         }
     }
 }
@@ -150,31 +150,27 @@ impl Transmitter {
     #[inline(never)] // so that the code for all other packets stays short
     fn send_superframe(&mut self, packet: &Packet, at: Instant) -> Transmission {
         let on_wire = self.link.wire_bytes_of(packet.bytes(), packet.frames);
-        match self.link.rate.map_or(0, Rate::as_bps) {
-            0 => {
-                self.on_wire += on_wire;
-                Transmission { start: at, end: at }
-            }
-            rate => self.schedule(Cost::of(packet.bytes(), on_wire, rate), rate, at),
-        }
+        let rate = self.link.rate.map_or(0, Rate::as_bps);
+        self.schedule(Cost::of(packet.bytes(), on_wire, rate), rate, at)
     }
 
     /// Sends a frame of `bytes` bytes (layer 2) at `at`, or when the link is free.
     #[inline]
     pub fn send(&mut self, bytes: u64, at: Instant) -> Transmission {
-        let Some(rate) = self.link.rate.map(Rate::as_bps).filter(|r| *r > 0) else {
-            self.on_wire += self.link.wire_bytes(bytes);
-            return Transmission { start: at, end: at };
-        };
+        let rate = self.link.rate.map_or(0, Rate::as_bps);
         if bytes != self.cost.bytes {
             self.cost = Cost::of(bytes, self.link.wire_bytes(bytes), rate);
         }
         self.schedule(self.cost, rate, at)
     }
 
+    /// Sends a frame of this cost; a rate of zero means no limit.
     #[inline]
     fn schedule(&mut self, cost: Cost, rate: u64, at: Instant) -> Transmission {
         self.on_wire += cost.on_wire;
+        if rate == 0 {
+            return Transmission { start: at, end: at };
+        }
         let start = self.free_at.max(at);
         if start > self.free_at {
             self.carry = 0; // the link was idle: a new schedule begins

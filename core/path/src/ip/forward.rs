@@ -75,7 +75,7 @@ pub fn forward(
     cache: &mut NextHopCache,
     route: u32,
     headers: &Headers,
-    flow_hash: u64,
+    flow_hash: impl FnOnce() -> u64,
     origin: Origin,
 ) -> Verdict {
     let is_delegated = !delegated.is_empty() && delegated.contains(&headers.destination());
@@ -87,7 +87,7 @@ pub fn forward(
     if !expired && let Some(next_hop) = cache.of_route(route) {
         return depart(next_hop, headers, origin);
     }
-    match find(tables, cache, route, headers, flow_hash) {
+    match find(tables, cache, route, headers, flow_hash()) {
         Err(Stop::Wait(_)) | Ok(_) if expired => {
             Err(Stop::Drop(Reason::TtlExpired, Some(IcmpCause::TtlExpired)))
         }

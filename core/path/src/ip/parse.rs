@@ -32,7 +32,7 @@ use crate::link;
 /// Validates the headers of a packet whose link layer has been validated. Sets the packet's ECN field, cuts off the
 /// bytes after the IP packet, and removes a priority tag. On an error, the caller discards the packet for this reason;
 /// RFC 1812 and RFC 4443 require an ICMP error for none of these reasons.
-#[inline(always)]
+#[inline(never)] // so that the caller copies the headers as a whole, and not field by field
 pub fn parse(pool: &mut Pool, packet: &mut Packet, link: &link::Header) -> Result<Headers, Reason> {
     let mut headers = validate(pool.frame(packet), link)?;
     packet.ecn = headers.ecn;
@@ -47,8 +47,9 @@ pub fn parse(pool: &mut Pool, packet: &mut Packet, link: &link::Header) -> Resul
     Ok(headers)
 }
 
+/// Like [`parse`], but changes nothing.
 #[inline(always)]
-fn validate(frame: &[u8], link: &link::Header) -> Result<Headers, Reason> {
+pub(crate) fn validate(frame: &[u8], link: &link::Header) -> Result<Headers, Reason> {
     let headers = match link.ethertype {
         EtherType::IPV4 => validate_v4(frame, link)?,
         EtherType::IPV6 => validate_v6(frame, link)?,
@@ -96,14 +97,16 @@ fn validate_v4(frame: &[u8], link: &link::Header) -> Result<Headers, Reason> {
 /// RFC 1812, section 5.3.7. The routes decide about reserved blocks ([`Action::Reserved`](crate::ip::tables::Action)).
 #[inline(always)]
 fn validate_addresses_v4(source: Ipv4Addr, destination: Ipv4Addr) -> Result<(), Reason> {
-    match destination.octets() {
-        [224..=239, ..] | [255, 255, 255, 255] => return Err(Reason::Multicast),
-        [127, ..] | [0, 0, 0, 0] => return Err(Reason::MartianDestination),
-        _ => {}
-    }
-    match source.octets() {
-        [127 | 224..=239, ..] | [0, 0, 0, 0] | [255, 255, 255, 255] => Err(Reason::MartianSource),
-        _ => Ok(()),
+    let is_group = |a: Ipv4Addr| a.is_multicast() || a.is_broadcast();
+    let never_on_a_link = |a: Ipv4Addr| a.is_loopback() || a.is_unspecified();
+    if is_group(destination) {
+        Err(Reason::Multicast)
+    } else if never_on_a_link(destination) {
+        Err(Reason::MartianDestination)
+    } else if is_group(source) || never_on_a_link(source) {
+        Err(Reason::MartianSource)
+    } else {
+        Ok(())
     }
 }
 

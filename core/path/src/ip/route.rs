@@ -26,7 +26,13 @@ pub struct Route {
     pub scope: u8,
     /// Who installed the route (`rtm_protocol` of linux/rtnetlink.h); it decides nothing.
     pub protocol: u8,
+    /// The next-hop object that decides the action, so that [`Tables::change_object`](super::tables::Tables::change_object)
+    /// finds its routes.
+    pub object: Option<ObjectKey>,
 }
+
+/// Identifies a next-hop object: in which of several sets, and its number there.
+pub type ObjectKey = (u32, u32);
 
 /// The action of a route.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,7 +76,52 @@ impl From<Action> for Route {
             source: None,
             scope: SCOPE_GLOBAL,
             protocol: 0,
+            object: None,
         }
+    }
+}
+
+impl Route {
+    /// Whether the two routes differ at most in their objects.
+    pub fn acts_like(&self, other: &Self) -> bool {
+        let Self {
+            action,
+            metric,
+            mtu,
+            source,
+            scope,
+            protocol,
+            object: _,
+        } = self;
+        (action, metric, mtu, source) == (&other.action, &other.metric, &other.mtu, &other.source)
+            && (scope, protocol) == (&other.scope, &other.protocol)
+    }
+
+    /// The route after its object, or the objects of its sources, have got these actions; `None` if it stays the same.
+    pub(crate) fn after(&self, of_object: impl Fn(ObjectKey) -> Option<Action>) -> Option<Self> {
+        let own = |route: &Self| {
+            let action = of_object(route.object?)?;
+            (action != route.action).then(|| Self {
+                action,
+                ..route.clone()
+            })
+        };
+        let Action::BySource(routes) = &self.action else {
+            return own(self);
+        };
+        let after: Vec<_> = routes.iter().map(|(_, route)| own(route)).collect();
+        if after.iter().all(Option::is_none) {
+            return None;
+        }
+        let routes = routes.iter().zip(after);
+        let routes = routes.map(|((net, before), after)| {
+            let route = after.unwrap_or_else(|| before.clone());
+            (*net, route)
+        });
+        Some(Self {
+            action: Action::BySource(routes.collect()),
+            ..self.clone()
+        })
     }
 }
 

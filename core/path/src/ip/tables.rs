@@ -13,7 +13,7 @@ pub use weir_wire::ethernet::Mac;
 pub use crate::ip::lookup::BURST;
 use crate::ip::lookup::numbers::Numbers;
 use crate::ip::lookup::{Batch, Lookup4, Lookup6, Sorted};
-pub use crate::ip::route::{Action, NextHop, Route, SCOPE_GLOBAL, SCOPE_LINK};
+pub use crate::ip::route::{Action, NextHop, ObjectKey, Route, SCOPE_GLOBAL, SCOPE_LINK};
 
 /// A neighbour by interface (kernel index) and address.
 pub type NeighbourKey = (u32, IpAddr);
@@ -162,9 +162,8 @@ impl Tables {
     /// Adds a route, or replaces the route of the same prefix.
     pub fn set_route(&mut self, prefix: IpNet, route: Route) {
         let taken = self.routes.take(route);
-        for gateway in taken.first.iter().flat_map(|route| gateways(route)) {
-            let routes = self.gateways.get(&gateway).copied().unwrap_or(0);
-            self.gateways.insert(gateway, routes + 1);
+        if let Some(route) = &taken.first {
+            self.count_gateways(route);
         }
         let replaced = match prefix {
             IpNet::V4(p) => self.v4.insert(Lookup4::prefix(p), taken.number),
@@ -185,12 +184,33 @@ impl Tables {
         self.forget(removed);
     }
 
+    /// Gives the routes of next-hop objects new actions, however many prefixes have these routes. Returns whether any
+    /// has changed.
+    pub fn change_object(&mut self, of_object: impl Fn(ObjectKey) -> Option<Action>) -> bool {
+        let changed = self.routes.change(|route| route.after(&of_object));
+        for (old, new) in &changed {
+            self.count_gateways(new);
+            self.uncount_gateways(old);
+        }
+        !changed.is_empty()
+    }
+
     /// Releases the route with this number, which a prefix no longer has.
     fn forget(&mut self, number: Option<u32>) {
-        let Some(route) = number.and_then(|number| self.routes.give_back(number)) else {
-            return;
-        };
-        for gateway in gateways(&route) {
+        if let Some(route) = number.and_then(|number| self.routes.give_back(number)) {
+            self.uncount_gateways(&route);
+        }
+    }
+
+    fn count_gateways(&mut self, route: &Route) {
+        for gateway in gateways(route) {
+            let routes = self.gateways.get(&gateway).copied().unwrap_or(0);
+            self.gateways.insert(gateway, routes + 1);
+        }
+    }
+
+    fn uncount_gateways(&mut self, route: &Route) {
+        for gateway in gateways(route) {
             match self.gateways.get(&gateway) {
                 Some(routes) if *routes > 1 => {
                     let routes = routes - 1;
@@ -222,6 +242,15 @@ impl Tables {
             }
         };
         Some((prefix, self.routes.get(number)?))
+    }
+
+    /// The route of exactly this prefix.
+    pub fn route_of(&self, prefix: IpNet) -> Option<&Route> {
+        let (mut found, mut route) = self.route(prefix.network())?;
+        while found.prefix_len() > prefix.prefix_len() {
+            (found, route) = self.shorter(found)?;
+        }
+        (found == prefix).then_some(route)
     }
 
     /// The route that a packet takes; its source may decide as well.

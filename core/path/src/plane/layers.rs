@@ -14,7 +14,7 @@ use weir_packet::{KeyKind, Packet, Reason};
 use weir_wire::{ethernet, vlan};
 
 use crate::bridge;
-use crate::classify::{Classified, classify};
+use crate::classify::{Classified, classify, set_key};
 use crate::egress::{self, Departure, Exit, Rewrites};
 use crate::exception::Cause;
 use crate::headers::{Headers, Parsed};
@@ -79,32 +79,34 @@ impl Plane {
         link: &link::Header,
         arrival: &Arrival,
     ) {
-        let headers = match parse(&mut self.pool, &mut packet, link) {
+        let mut headers = match parse(&mut self.pool, &mut packet, link) {
             Ok(headers) => headers,
             Err(reason) => return self.refuse_packet(ingress, packet, reason, arrival),
         };
         if let Err(reason) = self.check_source(ingress, &headers) {
             return self.discard(packet, reason);
         }
-        let parsed = Parsed { packet, headers };
-        if let Err(reason) = self.finish_checksum(&parsed, arrival) {
-            return self.discard(parsed.packet, reason);
+        if packet.frames > 1 {
+            self.leave_cutting(&packet, &mut headers, arrival);
+        } else if let Err(reason) = self.finish_checksum(&packet, &headers, arrival) {
+            return self.discard(packet, reason);
         }
-        if self.exceptions.policy().router_alert
-            && self.exceptions.is_alert(
-                self.pool.frame(&parsed.packet),
-                &parsed.headers,
-                arrival.at,
-            )
-        {
-            if !self.within_overlay {
-                self.forward_gathered(); // they arrived before it
+        if self.exceptions.policy().router_alert {
+            let frame = self.pool.frame(&packet);
+            if self.exceptions.is_alert(frame, &headers, arrival.at) {
+                if !self.within_overlay {
+                    self.forward_gathered(); // they arrived before it
+                }
+                return self.redirect(ingress, packet, Cause::RouterAlert, arrival.at);
             }
-            return self.redirect(ingress, parsed.packet, Cause::RouterAlert, arrival.at);
         }
-        let packet = classify(&mut self.pool, parsed);
-        let held = Held::new(packet, Some(ingress), self.origin_at(ingress));
-        self.gather(held);
+        set_key(&mut self.pool, &packet, &headers);
+        let origin = self.origin_at(ingress);
+        self.gather(Held::new(
+            Classified { packet, headers },
+            Some(ingress),
+            origin,
+        ));
     }
 
     /// Hands a packet that the network layer refused to the control element, or drops it.
@@ -139,7 +141,7 @@ impl Plane {
             return self.discard(packet, reason);
         };
         let parsed = bridge::parse(&self.pool, packet);
-        match self.finish_checksum(&parsed, arrival) {
+        match self.finish_checksum(&parsed.packet, &parsed.headers, arrival) {
             Ok(()) => self.redirect(ingress, parsed.packet, cause, arrival.at),
             Err(reason) => self.discard(parsed.packet, reason),
         }
@@ -213,9 +215,11 @@ impl Plane {
             return self.discard(packet, Reason::TruncatedFrame);
         }
         let parsed = bridge::parse(&self.pool, packet);
+        let is_lent = self.ports[ingress].mode == Mode::Queue;
         let mut left = arrival.offload;
-        if !self.ports[ingress].offloads {
-            if let Err(reason) = self.finish_checksum(&parsed, arrival) {
+        if parsed.packet.frames == 1 && !(is_lent && self.ports[ingress].offloads) {
+            let Parsed { packet, headers } = &parsed;
+            if let Err(reason) = self.finish_checksum(packet, headers, arrival) {
                 return self.discard(parsed.packet, reason);
             }
             left = Offload::NONE;
@@ -231,12 +235,10 @@ impl Plane {
             let slot = packet.slot;
             translations.translate(keys, slot, side, (frame, &headers), arrival.at);
         }
-        let port = if self.ports[ingress].mode == Mode::Queue {
+        let port = if is_lent {
             Ok(ingress)
         } else {
-            let ports = self.ports.iter().enumerate();
-            let bridged = ports.filter(|(_, p)| p.mode == Mode::Bridged);
-            bridge::other(bridged.map(|(n, _)| n), ingress)
+            self.across(ingress)
         };
         match port {
             Ok(port) => self.depart(packet, &headers, &bridge::forward(port)),
@@ -244,15 +246,27 @@ impl Plane {
         }
     }
 
+    /// The port to which frames of a bridged port go.
+    pub(super) fn across(&self, ingress: usize) -> Result<usize, Reason> {
+        let ports = self.ports.iter().enumerate();
+        let bridged = ports.filter(|(_, p)| p.mode == Mode::Bridged);
+        bridge::other(bridged.map(|(n, _)| n), ingress)
+    }
+
     /// Finishes the checksum, if the sender left it to hardware.
-    #[inline]
-    pub fn finish_checksum(&mut self, parsed: &Parsed, arrival: &Arrival) -> Result<(), Reason> {
+    #[inline(always)]
+    pub fn finish_checksum(
+        &mut self,
+        packet: &Packet,
+        headers: &Headers,
+        arrival: &Arrival,
+    ) -> Result<(), Reason> {
         let Some(partial) = arrival.offload.checksum else {
             return Ok(());
         };
-        let stripped = self.pool.stripped(&parsed.packet);
-        let end = parsed.headers.l3_range().end; // padding follows
-        let frame = &mut self.pool.frame_mut(&parsed.packet)[..end];
+        let stripped = self.pool.stripped(packet);
+        let end = headers.l3_range().end; // padding follows
+        let frame = &mut self.pool.frame_mut(packet)[..end];
         partial.finish(frame, stripped)
     }
 
@@ -315,14 +329,14 @@ impl Plane {
     /// Forwards a classified IP packet by the route with this number.
     fn send_by(&mut self, route: u32, held: Held, now: Instant) {
         let headers = &held.packet.headers;
-        let hash = self.pool.keys.hash(&held.packet.packet, KeyKind::Flow);
+        let (keys, packet) = (&self.pool.keys, &held.packet.packet);
         let verdict = forward(
             &self.tables,
             &self.exceptions.policy().addresses,
             &mut self.next_hops,
             route,
             headers,
-            hash,
+            || keys.hash(packet, KeyKind::Flow),
             held.origin,
         );
         match &verdict {
@@ -396,11 +410,7 @@ impl Plane {
 
     /// Rewrites a packet and offers it to its egress port.
     pub fn depart(&mut self, mut packet: Packet, headers: &Headers, departure: &Departure) {
-        let port = match departure.exit {
-            Exit::Port(port) => Some(port),
-            Exit::Interface(interface) => self.port_of(interface),
-        };
-        let Some(port) = port else {
+        let Some(port) = self.port_at(departure.exit) else {
             return self.discard(packet, Reason::NotAPort);
         };
         let port = &mut self.ports[port].port;

@@ -27,6 +27,7 @@ impl Plane {
     /// Declares that a port leads to processes of this machine instead of a link.
     pub fn set_local(&mut self, number: usize) {
         self.ports[number].is_local = true;
+        self.find_exits();
         self.passed.clear();
     }
 

@@ -25,6 +25,7 @@ use weir_discipline::Spec;
 use weir_packet::{Direction, DropCounters, FlowKey, Packet, Pool, Reason, Slot};
 use weir_wire::EtherType;
 
+use crate::egress::Exit;
 use crate::egress::port::{Link, Port};
 use crate::exception::Exceptions;
 use crate::ip::error_budget::ErrorBudget;
@@ -116,6 +117,8 @@ pub struct Plane {
     /// The counters of dropped and marked packets.
     pub fates: DropCounters,
     pub(crate) ports: Vec<PlanePort>,
+    /// The ports through which packets may be routed, by interface; sorted.
+    exits: Vec<(u32, usize)>,
     pub(crate) shared: Vec<SharedRate>,
     pub(crate) tables: Arc<Tables>,
     pub(crate) next_hops: NextHopCache,
@@ -159,6 +162,7 @@ impl Plane {
             pool: Pool::new(packets, frame_bytes_max, secret),
             fates: DropCounters::default(),
             ports: Vec::new(),
+            exits: Vec::new(),
             shared: Vec::new(),
             tables: Arc::default(),
             next_hops: NextHopCache::default(),
@@ -229,7 +233,7 @@ impl Plane {
         self.passed.clear();
     }
 
-    /// Makes room for `count` superframes, which ports of [`Mode::Queue`] pass on whole, in a plane that is still unused.
+    /// Makes room for `count` superframes, which pass whole where they can, in a plane that is still unused.
     pub fn with_superframes(self, count: usize) -> Self {
         let pool = self.pool.with_long(count);
         Self {
@@ -259,6 +263,7 @@ impl Plane {
     /// Closes a port: it accepts no more packets, and sends the packets that it holds at its rate.
     pub fn close_port(&mut self, number: usize) {
         self.ports[number].closing = true;
+        self.find_exits();
         self.bind_overlay(None);
     }
 
@@ -286,6 +291,7 @@ impl Plane {
         let now = self.now;
         self.observers.flush_all(&self.ports, &self.fates, now);
         self.ports.remove(number);
+        self.find_exits();
         self.find_shared_rates();
         self.exceptions.renumber();
         self.bind_overlay(Some(number));
@@ -496,12 +502,28 @@ impl Plane {
         self.pool.frame_bytes_max()
     }
 
-    /// The routed port of an interface, if packets are forwarded to it.
-    pub(crate) fn port_of(&self, interface: u32) -> Option<usize> {
-        let leads_out = |p: &PlanePort| {
-            p.index == Some(interface) && !p.closing && p.mode == Mode::Routed && !p.is_local
-        };
-        self.ports.iter().position(leads_out)
+    /// The port at an exit, if packets are forwarded to it.
+    #[inline]
+    pub(crate) fn port_at(&self, exit: Exit) -> Option<usize> {
+        match exit {
+            Exit::Port(port) => Some(port),
+            Exit::Interface(interface) => {
+                let exits = &self.exits;
+                let found = exits.binary_search_by_key(&interface, |(index, _)| *index);
+                found.ok().map(|found| exits[found].1)
+            }
+        }
+    }
+
+    /// Finds the ports through which packets may be routed; the first one of an interface.
+    pub(super) fn find_exits(&mut self) {
+        let leads_out = |p: &PlanePort| !p.closing && p.mode == Mode::Routed && !p.is_local;
+        let ports = self.ports.iter().enumerate().filter(|(_, p)| leads_out(p));
+        self.exits.clear();
+        self.exits
+            .extend(ports.filter_map(|(number, p)| Some((p.index?, number))));
+        self.exits.sort_unstable();
+        self.exits.dedup_by_key(|(index, _)| *index);
     }
 
     /// Finds the interface of each port. Once found, an interface is followed by its index, even if it is renamed. An
@@ -521,6 +543,7 @@ impl Plane {
                 slot.interface.clone_from(&interface.name);
             }
         }
+        self.find_exits();
         self.bind_overlay(None);
     }
 

@@ -11,14 +11,13 @@
 use std::sync::Arc;
 
 use weir_base::Instant;
-use weir_packet::{Ecn, Reason, Slot};
+use weir_packet::{Ecn, FrameBytes, Reason, Slot};
 
 use crate::egress::rewrite;
 use crate::headers;
 use crate::ip::tables::Tables;
 use crate::link;
 use crate::link::offload::Offload;
-use crate::link::segment::Superframe;
 use crate::plane::observe::{At, Refused};
 use crate::plane::watch::{self, Place};
 use crate::plane::{Mode, OUTBOX_MAX, Plane};
@@ -37,6 +36,14 @@ pub struct Arrival {
     pub offload: Offload,
 }
 
+/// The frames that a superframe becomes on the wire if it passes whole.
+#[derive(Clone, Copy)]
+pub(crate) struct Whole {
+    pub(super) frames: u8,
+    /// Bytes of all frames together.
+    pub(super) bytes: u64,
+}
+
 /// Maximum frames that are offered to a device at once.
 const FLUSH_MAX: usize = 64;
 
@@ -51,13 +58,13 @@ pub struct Burst<'a> {
 }
 
 impl Burst<'_> {
-    /// Takes a received frame. A superframe is cut first; it may become up to [`AT_ONCE`] packets, so the caller should
-    /// let the ports make a step before the next frame. A superframe that would become more packets waits for
-    /// [`Plane::receive_deferred`], like the next frames of its sender.
+    /// Takes a received frame. A superframe that does not pass whole is cut first; it may become up to [`AT_ONCE`]
+    /// packets, so the caller should let the ports make a step before the next frame. A superframe that would become
+    /// more packets waits for [`Plane::receive_deferred`], like the next frames of its sender.
     ///
     /// [`AT_ONCE`]: crate::plane::deferred::AT_ONCE
     #[inline]
-    pub fn receive(&mut self, frame: &[u8], arrival: Arrival) {
+    pub fn receive(&mut self, frame: FrameBytes<'_>, arrival: Arrival) {
         self.plane.take(self.ingress, frame, arrival);
     }
 
@@ -108,6 +115,7 @@ impl Plane {
 
     /// Takes a received frame and carries it up to its egress port, as a burst of one.
     pub fn receive(&mut self, ingress: usize, frame: &[u8], arrival: Arrival) {
+        let frame = FrameBytes::Lent(frame);
         self.burst(ingress).receive(frame, arrival);
     }
 
@@ -118,32 +126,32 @@ impl Plane {
     }
 
     #[inline]
-    fn take(&mut self, ingress: usize, frame: &[u8], arrival: Arrival) {
+    fn take(&mut self, ingress: usize, frame: FrameBytes<'_>, arrival: Arrival) {
         if arrival.offload.segmentation.is_some() || self.has_deferred(ingress) {
             return self.receive_or_defer(ingress, frame, &arrival);
         }
         self.receive_frame(ingress, frame, &arrival, None);
     }
 
-    /// Handles a frame; `whole` is the superframe that passes as it is.
+    /// Handles a frame; `whole` holds the frames of a superframe that passes as it is.
     #[inline]
     pub(crate) fn receive_frame(
         &mut self,
         ingress: usize,
-        frame: &[u8],
+        mut frame: FrameBytes<'_>,
         arrival: &Arrival,
-        whole: Option<&Superframe<'_>>,
+        whole: Option<Whole>,
     ) {
         if let Some(number) = self.measured_at(ingress) {
-            self.measure_arrival(number, frame, arrival);
+            self.measure_arrival(number, &frame, arrival);
         }
-        let taken = self.take_in(ingress, frame, arrival, whole);
+        let taken = self.take_in(ingress, &mut frame, arrival, whole);
         if self.watch.is_some() {
             self.forward_gathered(); // the watch records the fate of the frame
-            self.show_arrival(ingress, frame, arrival, taken);
+            self.show_arrival(ingress, &frame, arrival, taken);
         }
         if let Err(reason) = taken {
-            self.show_refused(ingress, frame, arrival, reason);
+            self.show_refused(ingress, &frame, arrival, reason);
         }
         if !self.fates.to_be_freed().is_empty() {
             self.now = self.now.max(arrival.at);
@@ -188,15 +196,16 @@ impl Plane {
         self.observers.see_frame(&at, &refused, &self.pool);
     }
 
-    /// Takes a frame into the pool and handles it; returns its slot, or why it never entered the pool.
+    /// Takes a frame into the pool and handles it; returns its slot, or why it never entered the pool. A frame that passes
+    /// whole and is not watched leaves its buffer in the pool.
     fn take_in(
         &mut self,
         ingress: usize,
-        frame: &[u8],
+        frame: &mut FrameBytes<'_>,
         arrival: &Arrival,
-        whole: Option<&Superframe<'_>>,
+        whole: Option<Whole>,
     ) -> Result<Slot, Reason> {
-        let received = whole.map_or(arrival.len.into(), Superframe::bytes);
+        let received = whole.map_or(arrival.len.into(), |whole| whole.bytes);
         let port = &mut self.ports[ingress];
         port.received.count(received);
         let mode = port.mode;
@@ -215,12 +224,18 @@ impl Plane {
             self.fates.count_frame(received, Reason::TruncatedFrame);
             return Err(Reason::TruncatedFrame);
         }
-        let Some(mut packet) = self.pool.receive(frame, arrival.at) else {
+        let packet = match frame {
+            FrameBytes::Buffer(buffer, len) if whole.is_some() && self.watch.is_none() => {
+                self.pool.exchange(buffer, *len, arrival.at)
+            }
+            frame => self.pool.receive(frame, arrival.at),
+        };
+        let Some(mut packet) = packet else {
             self.fates.count_frame(received, Reason::PoolExhausted);
             return Err(Reason::PoolExhausted);
         };
         if let Some(whole) = whole {
-            packet.frames = whole.count() as u8;
+            packet.frames = whole.frames;
             packet.extra = (received - u64::from(arrival.len)) as u16;
         }
         let slot = packet.slot;
@@ -359,7 +374,7 @@ impl Plane {
         }
     }
 
-    /// Offers the waiting frames of a port to its device, with the offloads of lent frames. The device reports how many
+    /// Offers the waiting frames of a port to its device, with what is left for it to do. The device reports how many
     /// frames it took.
     /// Returns whether frames are left.
     pub fn flush<E>(
@@ -367,6 +382,7 @@ impl Plane {
         number: usize,
         mut send: impl FnMut(&[&[u8]], &[Offload]) -> Result<usize, E>,
     ) -> Result<bool, E> {
+        let is_lent = self.ports[number].mode == Mode::Queue;
         while !self.ports[number].outbox.is_empty() {
             let outbox = &self.ports[number].outbox;
             let offered = outbox.len().min(FLUSH_MAX);
@@ -374,7 +390,10 @@ impl Plane {
             let mut offloads = [Offload::NONE; FLUSH_MAX];
             for (n, packet) in outbox.iter().take(offered).enumerate() {
                 frames[n] = self.pool.frame(packet);
-                if let Some(left) = self.offloads.get(packet.slot.0 as usize) {
+                // Other packets are complete, unless the kernel has lent them.
+                if (packet.frames > 1 || is_lent)
+                    && let Some(left) = self.offloads.get(packet.slot.0 as usize)
+                {
                     offloads[n] = left.moved(self.pool.stripped(packet));
                 }
             }

@@ -1,12 +1,19 @@
-//! Superframes: cut at once, or piece by piece ([`crate::plane::deferred`]).
+//! Superframes: passed whole, cut at once, or cut piece by piece ([`crate::plane::deferred`]).
 
-use weir_packet::Reason;
+use weir_packet::key::Family;
+use weir_packet::{FrameBytes, Packet, Reason};
+use weir_wire::{ethernet, ipv4, ipv6};
 
+use crate::classify;
+use crate::headers::{self, Headers};
+use crate::ip::forward::forward;
+use crate::ip::parse::validate;
+use crate::link;
 use crate::link::offload::Offload;
 use crate::link::segment::Superframe;
-use crate::plane::Plane;
 use crate::plane::deferred::{AT_ONCE, Held, Sender};
-use crate::plane::step::Arrival;
+use crate::plane::step::{Arrival, Whole};
+use crate::plane::{Mode, Plane, PlanePort};
 
 /// Packets of a waiting superframe in one turn, before another sender's turn.
 const PIECE: usize = AT_ONCE / 4;
@@ -14,7 +21,13 @@ const PIECE: usize = AT_ONCE / 4;
 impl Plane {
     /// Receives a superframe, or a frame of a port at which frames wait.
     #[inline(never)] // so that the code for all other frames stays short
-    pub(crate) fn receive_or_defer(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival) {
+    pub(super) fn receive_or_defer(
+        &mut self,
+        ingress: usize,
+        bytes: FrameBytes<'_>,
+        arrival: &Arrival,
+    ) {
+        let frame = &*bytes;
         let superframe = match arrival.offload.segmentation {
             None => None,
             Some(_) => match Superframe::new(frame, &arrival.offload) {
@@ -36,22 +49,91 @@ impl Plane {
                 return;
             }
         }
-        match superframe {
-            Some(superframe) if !self.carries_whole(ingress, &superframe) => {
-                self.receive_segments(ingress, &superframe, 0..count, arrival);
+        let whole = match superframe {
+            None => None,
+            Some(superframe) if self.carries_whole(ingress, frame, &superframe, arrival) => {
+                Some(Whole {
+                    frames: count as u8,
+                    bytes: superframe.bytes(),
+                })
             }
-            whole => self.receive_frame(ingress, frame, arrival, whole.as_ref()),
-        }
+            Some(superframe) => {
+                return self.receive_segments(ingress, &superframe, 0..count, arrival);
+            }
+        };
+        self.receive_frame(ingress, bytes, arrival, whole);
     }
 
-    /// Whether a superframe may pass a port as it is: its device cuts it in the same way, and the link is fast enough.
-    fn carries_whole(&self, ingress: usize, superframe: &Superframe<'_>) -> bool {
-        let slot = &self.ports[ingress];
-        let (bytes, frames) = (superframe.bytes(), superframe.count() as u8);
-        slot.offloads
-            && self.pool.has_long()
-            && superframe.is_cut_by_linux()
-            && slot.port.carries_whole(bytes, frames)
+    /// Whether a superframe passes the plane as it is: nothing but forwarding happens to its packets, the device of their
+    /// egress port cuts it in the same way, and the link is fast enough. Whatever else may happen to a packet (an ICMP
+    /// error, a fragment, a wait for a neighbour, redirection, an overlay) happens to segments.
+    fn carries_whole(
+        &mut self,
+        ingress: usize,
+        frame: &[u8],
+        superframe: &Superframe<'_>,
+        arrival: &Arrival,
+    ) -> bool {
+        if !self.pool.has_long() || !superframe.is_cut_by_linux() {
+            return false;
+        }
+        let egress = match self.ports[ingress].mode {
+            Mode::Queue => Some(ingress),
+            Mode::Bridged => self.bridged_egress(ingress, frame, arrival),
+            Mode::Routed => self.routed_egress(ingress, frame, arrival),
+        };
+        egress.is_some_and(|egress| {
+            let PlanePort { offloads, port, .. } = &self.ports[egress];
+            *offloads && port.carries_whole(superframe.bytes(), superframe.count() as u8)
+        })
+    }
+
+    /// The port to which a superframe is bridged, if the interface there is large enough for its packets.
+    fn bridged_egress(&self, ingress: usize, frame: &[u8], arrival: &Arrival) -> Option<usize> {
+        let egress = self.across(ingress).ok()?;
+        let total_len = longest_packet(frame, &arrival.offload, headers::peek(frame).l3);
+        (total_len <= self.interface(egress)?.mtu).then_some(egress)
+    }
+
+    /// The port to which a superframe is routed, if each of its packets would go there at once and as it is.
+    fn routed_egress(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival) -> Option<usize> {
+        let link = link::validate(frame).ok()?;
+        let mut headers = validate(frame, &link).ok()?;
+        let has_options = match headers.family {
+            Family::V4 => headers.l4 - headers.l3 > ipv4::HEADER_LEN_MIN as u16,
+            _ => headers.l4 - headers.l3 > ipv6::HEADER_LEN as u16,
+        };
+        let is_tagged = arrival.vlan.is_some() || usize::from(headers.l3) > ethernet::HEADER_LEN;
+        let is_whole = headers.l3_range().end == frame.len();
+        if has_options || is_tagged || !is_whole || self.overlay.is_some() {
+            return None;
+        }
+        headers.total_len = longest_packet(frame, &arrival.offload, headers.l3);
+        headers.dont_fragment = true; // segments can be fragmented
+        let origin = self.origin_at(ingress);
+        let keys = &self.pool.keys;
+        let verdict = forward(
+            &self.tables,
+            &self.exceptions.policy().addresses,
+            &mut self.next_hops,
+            self.tables.route_number(headers.destination()),
+            &headers,
+            || keys.hash_key(&classify::flow_key(frame, &headers)),
+            origin,
+        );
+        self.port_at(verdict.ok()?.exit)
+    }
+
+    /// Leaves the cutting of a routed superframe to the device of its egress port. For the network layer it is as long
+    /// as the longest of its packets.
+    pub(super) fn leave_cutting(
+        &mut self,
+        packet: &Packet,
+        headers: &mut Headers,
+        arrival: &Arrival,
+    ) {
+        headers.total_len = longest_packet(self.pool.frame(packet), &arrival.offload, headers.l3);
+        self.offloads[packet.slot.0 as usize] = arrival.offload;
     }
 
     /// Handles up to `most` packets of the waiting frames of a port. Returns the number of packets.
@@ -80,7 +162,8 @@ impl Plane {
         most: usize,
     ) -> (usize, Option<Held>) {
         if held.arrival.offload.segmentation.is_none() {
-            self.receive_frame(ingress, &held.frame, &held.arrival, None);
+            let frame = FrameBytes::Lent(&held.frame);
+            self.receive_frame(ingress, frame, &held.arrival, None);
             return (1, None);
         }
         match Superframe::new(&held.frame, &held.arrival.offload) {
@@ -115,7 +198,7 @@ impl Plane {
                 offload: Offload::NONE,
                 ..*arrival
             };
-            self.receive_frame(ingress, &segment, &arrival, None);
+            self.receive_frame(ingress, FrameBytes::Lent(&segment), &arrival, None);
         }
         self.segment = segment;
     }
@@ -142,4 +225,10 @@ impl Plane {
             self.refuse(ingress, &held.frame, &held.arrival, reason);
         }
     }
+}
+
+/// Length of the longest IP packet that a superframe becomes; its IP header starts at `l3`.
+fn longest_packet(frame: &[u8], offload: &Offload, l3: u16) -> u32 {
+    let longest = offload.frame_lens(frame, frame.len() as u32).next();
+    longest.map_or(0, |len| len - u32::from(l3))
 }

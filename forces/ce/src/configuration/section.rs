@@ -5,6 +5,7 @@ use weir_lfb::fe::Transport;
 use weir_lfb::section;
 use weir_model::{Class, ComponentPath, Section};
 
+use super::etcd::ETCD;
 use crate::controller::{CONTROLLER, DEVICE};
 use crate::exception::remote::REMOTE;
 use crate::router::ROUTER;
@@ -89,6 +90,14 @@ pub const ELEMENT: Class = Class {
             "number of threads; with more than one, the CE itself uses the first, and the transports of the FEs share the others",
         )
         .id(9),
+        Parameter::new(
+            "enrol",
+            Kind::Text(64),
+            "",
+            "address and port at which FEs enrol and renew their certificates (TCP), like \"192.0.2.1:6708\"; an FE without \
+             a pinned certificate can connect only while a token of `weir invite` is open; empty: no enrolment",
+        )
+        .id(10),
     ],
     ..Class::PLAIN
 };
@@ -134,8 +143,8 @@ pub const ELEMENT_OF: Class = Class {
         ID.id(1),
         certificate(
             2,
-            "certificate file of the FE; during a replacement it contains the old and the new one; only a peer with this \
-             certificate is accepted as this FE; empty: only a listener with `insecure = true` accepts the FE",
+            "certificate file of the FE; during a replacement it contains the old and the new one; `weir invite` and \
+             renewals write it; only a peer with this certificate is accepted as this FE; empty: only a listener with `insecure = true` accepts the FE",
         ),
     ],
     ..Class::PLAIN
@@ -167,6 +176,7 @@ pub static CE: Section = Section {
     sections: &[
         &LISTEN,
         &FE,
+        &ETCD,
         &LIBRARIES,
         &CONTROLLER,
         &DEVICE,

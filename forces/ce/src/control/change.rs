@@ -282,7 +282,10 @@ impl Control {
             }
             (None, Err(why)) => {
                 self.release(now, &pending);
-                let why = format!("the store failed, and nothing has changed: {why}");
+                let why = match self.leadership {
+                    None => format!("the store failed, and nothing has changed: {why}"),
+                    Some(_) => format!("the change is not made: {why}"),
+                };
                 self.answer(ticket, Err(Refusal::Silent(why)));
             }
             (None, Ok(())) => {
@@ -294,20 +297,8 @@ impl Control {
 
     fn put(&mut self, pending: &Pending, records: fn(&Part) -> &Records) {
         for part in &pending.parts {
-            let Some(fe) = self.fes.get_mut(&part.fe) else {
-                continue;
-            };
-            for record in &records(part).desired {
-                fe.put(record);
-            }
-            for (key, hop) in &records(part).routes {
-                fe.routes.put(*key, hop.clone());
-            }
-            for (path, text) in &records(part).components {
-                match text {
-                    Some(text) => fe.components.insert(path.clone(), text.clone()),
-                    None => fe.components.remove(path),
-                };
+            if let Some(fe) = self.fes.get_mut(&part.fe) {
+                fe.put(records(part).clone());
             }
         }
     }

@@ -5,7 +5,8 @@ use weir_model::Class;
 use weir_protocol::wire::Id;
 
 use super::resolved::Resolved;
-use crate::contract::{Records, Refusal, Ticket, WatchId};
+use crate::contract::{Records, Refusal, SuiteReport, Ticket, WatchId};
+use crate::explain::Evidence;
 use crate::leaf::Leaf;
 use crate::route::rows::Updates;
 use crate::settings::Edit;
@@ -15,6 +16,8 @@ use crate::settings::Edit;
 pub(super) enum Then {
     /// Read the LFBs of an FE.
     Describe(Id),
+    /// Read which CE is the master of an FE on standby.
+    Master(Id),
     /// Read the configuration of an FE, to restore the desired one.
     Compare(Id),
     /// Restore the desired state.
@@ -29,6 +32,10 @@ pub(super) enum Then {
     Value(Ticket, Id, Resolved),
     /// Read the rows of a class.
     Rows(Ticket, Id, &'static Class),
+    /// Read the tables of an FE that decide about packets to a destination.
+    Explain(Ticket, Id, Box<Evidence>),
+    /// Read an FE for its row of the table `network`.
+    Overview(Ticket, Id, Option<Box<SuiteReport>>),
     /// Read the running configuration.
     Config(Ticket, Id),
     /// Execute a change of operators.

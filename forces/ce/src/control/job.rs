@@ -189,9 +189,10 @@ impl Control {
         }
     }
 
-    fn proceed(&mut self, now: Instant, then: Then, answers: Answers) {
+    pub(super) fn proceed(&mut self, now: Instant, then: Then, answers: Answers) {
         match then {
             Then::Describe(fe) => self.described(now, fe, answers),
+            Then::Master(fe) => self.has_master(now, fe, answers),
             Then::Compare(fe) => self.compare(now, fe, answers),
             Then::Restored(fe, restoring) => self.restored(now, fe, *restoring, answers),
             Then::Routed(fe, updates, count) => self.routed(now, fe, *updates, count, answers),
@@ -199,6 +200,10 @@ impl Control {
             Then::RowsAgain(fe) => self.rows_again(now, fe, answers),
             Then::Value(ticket, fe, resolved) => self.got(ticket, fe, &resolved, answers),
             Then::Rows(ticket, fe, class) => self.got_rows(ticket, fe, class, answers),
+            Then::Explain(ticket, fe, evidence) => self.explained(ticket, fe, *evidence, answers),
+            Then::Overview(ticket, fe, suite) => {
+                self.overview_read(now, ticket, fe, suite.as_deref(), answers);
+            }
             Then::Config(ticket, fe) => self.got_config(ticket, fe, answers),
             Then::Changed(pending) => self.changed(now, *pending, answers),
             Then::Steered(ticket, fe) => self.steered(ticket, fe, answers),

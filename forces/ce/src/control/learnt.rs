@@ -6,6 +6,9 @@
 //!                    '--------- rows are read again --------------'
 //! ```
 //!
+//! If all routes of a next hop, or of several next hops together, get the same new target, the batch changes one row
+//! instead of theirs. If the FE refuses that, the batch is repeated with a row for each prefix.
+//!
 //! The store does not contain these routes: the suite has them. Until the suite has found all of its routes after the start
 //! of the CE, the FE keeps its rows. The state of an FE depends on routes of operators only, so a refused route of a suite
 //! does not restore the FE.
@@ -20,12 +23,13 @@ use super::Control;
 use super::continuation::{Answers, Then};
 use super::member::{Fe, Learnt, State};
 use crate::contract::{LogEvent, Refusal};
-use crate::route::rows::{self, Rows, Updates};
-use crate::route::{LearntRecord, LearntRoute, ROUTES_MAX};
-use crate::settings::Edit;
+use crate::route::rows::{self, Edits, Rows, Updates};
+use crate::route::{LEARNT_MAX, LearntRecord, LearntRoute};
 
 /// Maximum prefixes that one batch changes.
 const BATCH_MAX: usize = 20_000;
+/// Maximum prefixes that a batch moves together with a row to which they refer.
+const MOVED_MAX: usize = 8 * BATCH_MAX;
 
 impl Control {
     /// Makes an FE keep the rows of its routing tables until [`Self::complete_routes`].
@@ -94,7 +98,7 @@ impl Control {
         if let Some((updates, edits)) = fe.next_batch() {
             fe.busy = true;
             let then = Then::Learnt(id, Box::new(updates));
-            self.send_each(now, id, rows::next_hops_first(edits), then);
+            self.send_each(now, id, edits, then);
         }
     }
 
@@ -116,9 +120,10 @@ impl Control {
             return self.retry(now);
         }
         let prefixes: Vec<IpNet> = rows::prefixes(&updates).collect();
+        let moved: BTreeSet<IpNet> = rows::moved(&updates).collect();
         let refused = answers.map(|leaves| rows::refused(&updates, &leaves));
         let refused: BTreeMap<_, _> = match refused {
-            Ok(refused) if refused.is_empty() => {
+            Ok(refused) if refused.is_empty() && moved.is_empty() => {
                 let why = refusal.to_string();
                 prefixes
                     .iter()
@@ -138,7 +143,10 @@ impl Control {
         let rest = prefixes
             .into_iter()
             .filter(|prefix| !refused.contains_key(prefix));
-        fe.note_changed(rest.collect());
+        if let Some(learnt) = fe.learnt.as_mut().filter(|_| !moved.is_empty()) {
+            learnt.one_by_one = true;
+        }
+        fe.note_changed(rest.chain(moved).collect());
         fe.unroutable.extend(refused);
         self.read_rows_again(now, id);
     }
@@ -182,7 +190,7 @@ impl Learnt {
         let all = records
             .into_iter()
             .filter_map(|(prefix, route)| Some((prefix, route?)));
-        let new: BTreeMap<IpNet, LearntRoute> = all.take(ROUTES_MAX).collect();
+        let new: BTreeMap<IpNet, LearntRoute> = all.take(LEARNT_MAX).collect();
         let old = std::mem::replace(&mut self.routes, new);
         let gone = old
             .iter()
@@ -198,7 +206,7 @@ impl Learnt {
     fn apply(&mut self, records: Vec<LearntRecord>) -> BTreeSet<IpNet> {
         let mut changed = BTreeSet::new();
         for (prefix, route) in records {
-            let has_room = self.routes.len() < ROUTES_MAX || self.routes.contains_key(&prefix);
+            let has_room = self.routes.len() < LEARNT_MAX || self.routes.contains_key(&prefix);
             match route.filter(|_| has_room) {
                 Some(route) => drop(self.routes.insert(prefix, route)),
                 None => drop(self.routes.remove(&prefix)),
@@ -217,7 +225,8 @@ impl Fe {
         };
         let is_on_link = |prefix: &IpNet| {
             let route = learnt.routes.get(prefix);
-            route.is_some_and(|(_, hop)| hop.gateway.is_none())
+            let mut hops = route.into_iter().flat_map(|route| route.target.hops());
+            hops.any(|(hop, _)| hop.gateway.is_none())
         };
         if changed.iter().any(is_on_link) {
             // The FE may have refused other routes because their gateways were not reachable.
@@ -226,21 +235,30 @@ impl Fe {
             self.unroutable
                 .retain(|prefix, _| !changed.contains(prefix));
         }
-        learnt.changed.append(&mut changed);
+        learnt.changed.extend(changed); // `append` would visit all that wait
     }
 
     /// The next rows to change, and their edits; `None` if nothing is left to change.
-    fn next_batch(&mut self) -> Option<(Updates, Vec<Edit>)> {
+    fn next_batch(&mut self) -> Option<(Updates, Edits)> {
         loop {
-            let changed = &mut self.learnt.as_mut()?.changed;
-            let rest = changed.iter().nth(BATCH_MAX).copied();
-            let rest = rest.map(|first| changed.split_off(&first));
-            let batch = std::mem::replace(changed, rest.unwrap_or_default());
-            if batch.is_empty() {
+            let learnt = self.learnt.as_mut()?;
+            let changed = &mut learnt.changed;
+            if changed.is_empty() {
                 return None;
             }
-            match self.updates_of(&batch)? {
-                Ok((_, edits)) if edits.is_empty() => {}
+            let moves = !learnt.one_by_one;
+            let size = if moves { MOVED_MAX } else { BATCH_MAX };
+            let rest = changed.iter().nth(size).copied();
+            let rest = rest.map(|first| changed.split_off(&first));
+            let batch = std::mem::replace(changed, rest.unwrap_or_default());
+            learnt.one_by_one &= !changed.is_empty(); // later changes may move rows again
+            match self.updates_of(&batch, moves)? {
+                Ok((_, edits)) if edits.iter().all(Vec::is_empty) => {}
+                Ok((_, edits)) if moves && edits.iter().any(|list| list.len() > BATCH_MAX) => {
+                    let learnt = self.learnt.as_mut()?;
+                    learnt.changed.extend(batch);
+                    learnt.one_by_one = true;
+                }
                 Ok(update) => return Some(update),
                 // The table has no free row.
                 Err(why) => self

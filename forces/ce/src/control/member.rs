@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
+use weir_base::Instant;
 use weir_lfb::Plan;
 use weir_lfb::named::{Instance, Named};
 use weir_model::{Change, ComponentPath};
 use weir_protocol::wire::Id;
 
-use crate::contract::FeConfig;
-use crate::desired::{Desired, DesiredValue, Record};
+use crate::contract::{FeConfig, Records};
+use crate::desired::{Desired, DesiredValue};
 use crate::directory::Directory;
 use crate::route::rows::Rows;
 use crate::route::{LearntRoute, Routes};
@@ -17,7 +18,7 @@ use crate::route::{LearntRoute, Routes};
 /// Progress of an FE towards its desired state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Not associated, with the reason of the last loss.
+    /// Not associated, with the reason for the last loss.
     Away(String),
     /// Associated; the CE compares the state and restores it.
     Restoring,
@@ -45,6 +46,8 @@ pub(super) struct Learnt {
     pub(super) is_complete: bool,
     /// Prefixes whose rows may differ from the routes.
     pub(super) changed: BTreeSet<IpNet>,
+    /// Whether these get a row each, and no next hop or group changes.
+    pub(super) one_by_one: bool,
 }
 
 /// One FE.
@@ -68,6 +71,8 @@ pub(super) struct Fe {
     /// Components of any class that operators have set, in the form of [`FeConfig::components`].
     pub(super) components: BTreeMap<ComponentPath, String>,
     pub(super) state: State,
+    /// When the FE associated, or when its association ended.
+    pub(super) since: Option<Instant>,
     pub(super) directory: Directory,
     /// Desired routes, as operators have set them.
     pub(super) routes: Routes,
@@ -109,6 +114,7 @@ impl Fe {
             lacks: None,
             lost: 0,
             state: State::Away("has never associated".to_owned()),
+            since: None,
             directory: Directory::default(),
             in_force: None,
             busy: false,
@@ -136,10 +142,7 @@ impl Fe {
     pub(super) fn give(&mut self, sections: Vec<(ComponentPath, Option<Vec<Change>>)>) -> bool {
         let network = self.network.get_or_insert_default();
         for (path, section) in sections {
-            match section {
-                Some(section) => network.insert(path, section),
-                None => network.remove(&path),
-            };
+            put(network, path, section);
         }
         self.join()
     }
@@ -151,7 +154,7 @@ impl Fe {
     }
 
     /// Merges all desired values: the network overrides the configuration, and operators override both.
-    fn join(&mut self) -> bool {
+    pub(super) fn join(&mut self) -> bool {
         let mut desired = self.configured.clone();
         for (path, section) in self.network.iter().flatten() {
             if Instance::find(path).is_some() {
@@ -177,7 +180,7 @@ impl Fe {
 
     /// The desired state for restoring an FE that runs `actual`. It also deletes sections that the configuration no
     /// longer has. An FE in a network loses every FPF section that nobody desires.
-    pub(super) fn wanted(&self, actual: &Plan) -> Desired {
+    fn wanted(&self, actual: &Plan) -> Desired {
         let mut wanted = self.desired.clone();
         let is_gone = |section: &ComponentPath| !self.desired.reaches(section);
         let of_kind = |kind: Named| {
@@ -194,6 +197,14 @@ impl Fe {
         wanted
     }
 
+    /// The configuration in the desired state of an FE that runs `actual`, or why it is not possible.
+    pub(super) fn target(&self, actual: &Plan) -> Result<Plan, String> {
+        self.wanted(actual).target(actual).map_err(|faults| {
+            let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
+            faults.join("; ")
+        })
+    }
+
     /// Records the FE's running configuration; `None` if unknown.
     pub(super) fn has_now(&mut self, in_force: Option<Plan>) {
         if let Some(plan) = &in_force {
@@ -205,16 +216,36 @@ impl Fe {
         self.in_force = in_force;
     }
 
-    /// Applies an operator's new desired value at one path.
-    pub(super) fn put(&mut self, (path, wish): &Record) {
-        self.desired.put(path, wish.as_ref());
-        match wish {
-            Some(wish) => self.kept.insert(path.clone(), wish.clone()),
-            None => self.kept.remove(path),
-        };
+    /// Applies what operators have set at this CE.
+    pub(super) fn put(&mut self, records: Records) {
+        for (path, value) in &records.desired {
+            self.desired.put(path, value.as_ref());
+        }
+        self.keep(records);
     }
 
-    pub(super) fn associated(&mut self) {
+    /// Forgets everything that operators have set; [`Self::join`] follows.
+    pub(super) fn keep_nothing(&mut self) {
+        self.kept.clear();
+        self.components.clear();
+        self.routes = Routes::default();
+    }
+
+    /// Takes what operators have set; [`Self::join`] follows if they did it at another CE.
+    pub(super) fn keep(&mut self, records: Records) {
+        for (path, value) in records.desired {
+            put(&mut self.kept, path, value);
+        }
+        for (path, text) in records.components {
+            put(&mut self.components, path, text);
+        }
+        for (key, hop) in records.routes {
+            self.routes.put(key, hop);
+        }
+    }
+
+    pub(super) fn associated(&mut self, now: Instant) {
+        self.since = Some(now);
         self.directory = Directory::default();
         self.in_force = None;
         self.rows = None;
@@ -223,7 +254,8 @@ impl Fe {
         self.begin_restoring();
     }
 
-    pub(super) fn lost(&mut self, why: &str) {
+    pub(super) fn lost(&mut self, now: Instant, why: &str) {
+        self.since = Some(now);
         self.state = State::Away(why.to_owned());
         self.in_force = None;
         self.rows = None;
@@ -245,4 +277,12 @@ impl Fe {
     pub(super) fn is_idle(&self) -> bool {
         !self.busy && self.state != State::Restoring
     }
+}
+
+/// Sets or removes the value of a path.
+fn put<T>(map: &mut BTreeMap<ComponentPath, T>, path: ComponentPath, value: Option<T>) {
+    match value {
+        Some(value) => map.insert(path, value),
+        None => map.remove(&path),
+    };
 }

@@ -2,11 +2,14 @@
 
 mod change;
 mod continuation;
+mod explain;
 mod job;
 mod kernel;
+mod lead;
 mod learnt;
 mod member;
 mod network;
+mod overview;
 mod permitted;
 mod read;
 mod reload;
@@ -17,6 +20,7 @@ mod sync;
 mod tables;
 mod watch;
 
+pub use overview::{NETWORK, unread};
 pub use tables::{ASSOCIATIONS, FES, LFBS};
 
 use std::collections::{BTreeMap, VecDeque};
@@ -34,6 +38,7 @@ use weir_protocol::wire::{Id, MessageKind};
 
 use self::continuation::Pending;
 use self::job::{Job, JobId};
+use self::lead::Leadership;
 use self::member::Fe;
 use self::watch::Watches;
 use crate::codec::Codec;
@@ -69,6 +74,8 @@ pub struct Control {
     /// Number of requests not answered yet.
     unanswered: usize,
     watches: Watches,
+    /// `None` if this CE is the only one.
+    leadership: Option<Leadership>,
     next: u64,
     outputs: VecDeque<Output>,
 }
@@ -97,6 +104,7 @@ impl Control {
             waiting: VecDeque::new(),
             unanswered: 0,
             watches: Watches::default(),
+            leadership: None,
             next: 0,
             outputs: VecDeque::new(),
         })
@@ -179,7 +187,9 @@ impl Control {
 
     /// Handles everything that is due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.check_leadership(now);
         self.ce.handle_timeout(now);
+        self.ask_masters(now);
         self.sample(now);
         self.pump(now);
     }
@@ -232,6 +242,7 @@ impl Control {
 
     /// Returns the next message for a link. Take all messages before the next output, which may close their link.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        self.check_leadership(now); // the process may have stood still
         self.ce.poll_transmit(now)
     }
 
@@ -243,16 +254,24 @@ impl Control {
     /// Returns the next instant at which to call [`Self::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Instant> {
         let samples = self.watches.deadline();
-        self.ce.poll_timeout().into_iter().chain(samples).min()
+        let due = self.leadership_due().into_iter().chain(samples);
+        self.ce.poll_timeout().into_iter().chain(due).min()
     }
 
     fn begin(&mut self, now: Instant, ticket: Ticket, request: Request) {
+        if let Some(refusal) = self.not_leading(&request) {
+            return self.answer(ticket, Err(refusal));
+        }
         match request {
             Request::Get(path) => self.get(now, ticket, &path),
             Request::Read { fe, class } => self.read_class(now, ticket, &fe, &class),
             Request::Config(fe) => self.read_config(now, ticket, &fe),
             Request::Change(..) | Request::Route(..) => self.change(ticket, request),
             Request::Routes(fe) => self.list_routes(ticket, fe.as_deref()),
+            Request::Network(fe, suite) => self.overview(now, ticket, &fe, suite),
+            Request::Explain(fe, destination, suite) => {
+                self.explain(now, ticket, &fe, destination, suite);
+            }
             Request::Path(_) => self.answer(ticket, Err(Refusal::no_network())),
             Request::Give(fe, sections) => self.give(now, ticket, fe, sections),
             Request::Steer(fe, changes) => self.steer(now, ticket, &fe, &changes),
@@ -303,19 +322,33 @@ impl Control {
     }
 
     fn associated(&mut self, now: Instant, id: Id) {
-        let Some(fe) = self.fes.get_mut(&id) else {
+        if !self.fes.contains_key(&id) {
             self.note(LogEvent::Unknown(id));
             return self.ce.release(now, id, TeardownReason::Unspecified);
+        }
+        if !self.stand_by(now, id) {
+            self.take_over(now, id);
+        }
+    }
+
+    /// Brings an associated FE into its desired state.
+    fn take_over(&mut self, now: Instant, id: Id) {
+        let Some(fe) = self.fes.get_mut(&id) else {
+            return;
         };
         let name = fe.name.clone();
-        fe.associated();
+        fe.associated(now);
         self.note(LogEvent::Associated(name));
         self.describe(now, id);
     }
 
     fn lost(&mut self, now: Instant, id: Id, why: &str) {
+        let was_on_standby = self.leave_standby(id);
         if let Some(fe) = self.fes.get_mut(&id) {
-            fe.lost(why);
+            fe.lost(now, why);
+            if was_on_standby {
+                return;
+            }
             let name = fe.name.clone();
             self.note(LogEvent::Lost(name, why.to_owned()));
             self.retry(now);

@@ -60,10 +60,7 @@ impl Control {
             (None, State::Refused(why)) => return Err(why.clone()),
             (None, _) => return Err("its configuration is unknown".to_owned()),
         };
-        let target = fe.wanted(actual).target(actual).map_err(|faults| {
-            let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
-            faults.join("; ")
-        })?;
+        let target = fe.target(actual)?;
         let edits = settings::difference(&self.codec, &fe.directory, actual, &target)?;
         let giving = PendingSections {
             ticket,

@@ -9,14 +9,15 @@ use weir_lfb::section;
 use weir_library::owner;
 use weir_model::class::Type;
 use weir_model::{Class, Component, ComponentPath, ElementPath, Value};
-use weir_protocol::wire::{Content, Id, OperationKind, PathData};
+use weir_protocol::wire::{Content, Id, OperationKind, PathData, WireError};
 
 use super::Control;
 use super::continuation::{Answers, Then};
 use super::member::{Fe, State};
 use super::resolved::Resolved;
+use super::sync::Paths;
 use crate::contract::{Answer, Refusal, Ticket};
-use crate::leaf::{Leaf, failure_in_words};
+use crate::leaf::{Leaf, failure_in_words, joined};
 use crate::settings::{self, BlockId};
 
 impl Control {
@@ -174,22 +175,9 @@ impl Control {
             .ok_or_else(|| Refusal::NotFound(format!("there is no table `{class}`")));
         let found = block.and_then(|block| {
             let fe = self.present(fe)?;
-            let class = &block.class;
-            let (instances, ids): (Vec<u32>, Vec<u32>) = match (class.key, class.has_instances) {
-                ([], _) => (vec![1], vec![]),
-                (_, true) => (fe.directory.instances(class.id).collect(), vec![]),
-                (_, false) => (vec![1], vec![settings::ROWS]),
-            };
-            let path = |instance| {
-                let path =
-                    PathData::bare(ids.clone()).map_err(|e| Refusal::Wrong(e.to_string()))?;
-                Ok(((class.id, instance), OperationKind::Get, path))
-            };
-            let paths = instances
-                .into_iter()
-                .map(path)
-                .collect::<Result<Vec<_>, Refusal>>()?;
-            Ok((fe.id, paths, class))
+            let paths = table_paths(fe, &block.class);
+            let paths = paths.map_err(|error| Refusal::Wrong(error.to_string()))?;
+            Ok((fe.id, paths, &block.class))
         });
         match found {
             Ok((fe, paths, class)) => self.query(now, fe, paths, Then::Rows(ticket, fe, class)),
@@ -203,7 +191,7 @@ impl Control {
     }
 
     /// Decodes the rows of a class, in the FE's own presentation.
-    fn rows(&self, fe: Id, class: &Class, leaves: &[Leaf]) -> Result<Value, Refusal> {
+    pub(super) fn rows(&self, fe: Id, class: &Class, leaves: &[Leaf]) -> Result<Value, Refusal> {
         let mut all = Vec::new();
         for leaf in leaves {
             match &leaf.content {
@@ -260,19 +248,18 @@ impl Control {
     }
 }
 
-/// Merges two parts of an answer.
-pub(super) fn joined(first: Value, second: Value) -> Value {
-    match (first, second) {
-        (Value::List(mut rows), Value::List(more)) => {
-            rows.extend(more);
-            Value::List(rows)
-        }
-        (Value::Struct(mut rows), Value::Struct(more)) => {
-            rows.extend(more);
-            Value::Struct(rows)
-        }
-        (first, _) => first, // two answers to one path are an error of the FE
-    }
+/// The paths of a whole table of an FE.
+pub(super) fn table_paths(fe: &Fe, class: &Class) -> Result<Paths, WireError> {
+    let (instances, ids): (Vec<u32>, Vec<u32>) = match (class.key, class.has_instances) {
+        ([], _) => (vec![1], vec![]),
+        (_, true) => (fe.directory.instances(class.id).collect(), vec![]),
+        (_, false) => (vec![1], vec![settings::ROWS]),
+    };
+    let path = |instance| {
+        let path = PathData::bare(ids.clone())?;
+        Ok(((class.id, instance), OperationKind::Get, path))
+    };
+    instances.into_iter().map(path).collect()
 }
 
 /// The instance with this name, among the sections of a kind.
@@ -292,7 +279,7 @@ fn instance_of(fe: &Fe, kind: Option<Named>, name: &str) -> Result<u32, String> 
 }
 
 /// A value with exactly the declared members, in their declared types.
-fn as_declared(members: &'static [Component], value: &Value) -> Value {
+pub(super) fn as_declared(members: &'static [Component], value: &Value) -> Value {
     Component::values(members, |member| {
         let value = value.get(member.name).unwrap_or(&Value::Absent);
         of_type(&member.kind, value)

@@ -51,6 +51,12 @@ impl Control {
         self.pump(now);
     }
 
+    /// Ends the association and all links of an FE, which must authenticate again.
+    pub fn expel(&mut self, now: Instant, fe: Id) {
+        self.ce.expel(now, fe);
+        self.pump(now);
+    }
+
     /// Reports to the readers of these FEs' watches why no more notices will come.
     fn end_watches(&mut self, gone: &BTreeSet<Id>) {
         for watch in self.watches.of(gone) {

@@ -1,4 +1,4 @@
-//! Routes of FEs: changes that operators ask for, and their restoration.
+//! Routes of FEs: changes that operators request, and their restoration.
 //!
 //! ```text
 //!  running configuration  -> rows that the FE has -> difference, Config by Config -> in sync
@@ -15,7 +15,7 @@ use ipnet::IpNet;
 use weir_base::Instant;
 use weir_base::setting::{did_you_mean, nearest};
 use weir_lfb::named::Named;
-use weir_model::{ComponentPath, RouteReport};
+use weir_model::{ComponentPath, RouteReport, Target};
 use weir_protocol::wire::Id;
 
 use super::Control;
@@ -25,12 +25,16 @@ use super::resolved::Resolved;
 use super::sync::{Paths, ROUNDS_MAX};
 use crate::contract::{Answer, Refusal, Ticket};
 use crate::leaf::Leaf;
-use crate::route::rows::{self, Family, FeNextHop, Rows, Updates};
+use crate::route::rows::{self, Edits, Family, FeNextHop, Rows, Updates};
 use crate::route::{Hop, LINES_MAX, RouteChange, RouteKey, RouteRecord, Verb};
 use crate::settings::Edit;
 
-/// The desired next hop of each prefix; `None` deletes the prefix.
-type Wanted = BTreeMap<IpNet, Option<FeNextHop>>;
+/// The desired target of each prefix; `None` deletes the prefix.
+type Wanted = BTreeMap<IpNet, Option<Target<FeNextHop>>>;
+
+/// The best route of a prefix: its metric, whether a routing suite has found it, and its target. Of equal metrics, an
+/// operator's route is better.
+type Best<'a> = (u32, bool, Target<&'a Hop>);
 
 impl Fe {
     /// The changes to the desired routes, if each change is permitted.
@@ -87,45 +91,45 @@ impl Fe {
             if wanted.contains_key(prefix) {
                 continue;
             }
-            let gate = match self.best_after(*prefix, &after) {
-                Some(hop) => Some(gates.gate(hop)?),
-                None => None,
-            };
-            wanted.insert(*prefix, gate);
+            let best = self.best_after(*prefix, &after);
+            let target = best.map(|(.., target)| gates.target(prefix, &target));
+            wanted.insert(*prefix, target.transpose()?);
         }
-        update(rows, wanted, false).map(Some)
+        let (updates, edits) = update(rows, wanted, false, false)?;
+        Ok(Some((updates, edits.concat())))
     }
 
     /// The row changes that give these prefixes their best routes; `None` if the CE does not know the rows. Routes
-    /// through ports that the FE does not have become `unroutable`.
+    /// through ports that the FE does not have become `unroutable`. If `moves`, next hops and groups may change.
     pub(super) fn updates_of(
         &mut self,
         prefixes: &BTreeSet<IpNet>,
-    ) -> Option<Result<(Updates, Vec<Edit>), String>> {
+        moves: bool,
+    ) -> Option<Result<(Updates, Edits), String>> {
         let gates = self.gates();
         let (mut wanted, mut unroutable) = (Wanted::new(), BTreeMap::new());
         for prefix in prefixes {
             let best = self
                 .best(*prefix)
                 .filter(|_| !self.unroutable.contains_key(prefix));
-            let gate = best.map(|hop| gates.gate(hop)).transpose();
-            let gate = gate.unwrap_or_else(|why| {
+            let target = best.map(|(.., target)| gates.target(prefix, &target));
+            let target = target.transpose().unwrap_or_else(|why| {
                 unroutable.insert(*prefix, why);
                 None
             });
-            wanted.insert(*prefix, gate);
+            wanted.insert(*prefix, target);
         }
         self.unroutable.extend(unroutable);
-        Some(update(self.rows.as_ref()?, wanted, false))
+        Some(update(self.rows.as_ref()?, wanted, true, moves)) // a refused route leaves its next hops behind
     }
 
-    /// The best next hop of a prefix.
-    fn best(&self, prefix: IpNet) -> Option<&Hop> {
+    /// The best route of a prefix.
+    pub(super) fn best(&self, prefix: IpNet) -> Option<Best<'_>> {
         self.best_after(prefix, &BTreeMap::new())
     }
 
-    /// The prefixes with routes, and their best next hops.
-    fn bests(&self) -> impl Iterator<Item = (IpNet, &Hop)> {
+    /// The prefixes with routes, and their best routes.
+    fn bests(&self) -> impl Iterator<Item = (IpNet, Best<'_>)> {
         let learnt = self.learnt.iter().flat_map(|learnt| learnt.routes.keys());
         let learnt = learnt.filter(|prefix| self.routes.best(**prefix).is_none());
         let prefixes = self.routes.bests().map(|(prefix, _)| prefix);
@@ -133,29 +137,48 @@ impl Fe {
         prefixes.filter_map(|prefix| Some((prefix, self.best(prefix)?)))
     }
 
-    /// The best next hop of a prefix after a change. Of equal metrics, an operator's route is better.
+    /// The best route of a prefix after a change.
     fn best_after<'a>(
         &'a self,
         prefix: IpNet,
         after: &BTreeMap<RouteKey, Option<&'a Hop>>,
-    ) -> Option<&'a Hop> {
+    ) -> Option<Best<'a>> {
         let of_prefix = (prefix, 0)..=(prefix, u32::MAX);
         let changed = after.range(of_prefix.clone());
         let changed = changed.filter_map(|(key, hop)| Some((key.1, (*hop)?)));
         let stays = self.routes.range(of_prefix);
         let stays = stays.filter(|(key, _)| !after.contains_key(key));
         let stays = stays.map(|(key, hop)| (key.1, hop));
+        let of_operators = changed.chain(stays).min_by_key(|(metric, _)| *metric);
+        let of_operators = of_operators.map(|(metric, hop)| (metric, false, Target::Hop(hop)));
         let learnt = self.learnt.as_ref();
         let learnt = learnt.and_then(|learnt| learnt.routes.get(&prefix));
-        let learnt = learnt.map(|(metric, hop)| (*metric, hop));
-        let all = changed.chain(stays).chain(learnt);
-        let best = all.min_by_key(|(metric, _)| *metric); // of equal ones the first
-        best.map(|(_, hop)| hop)
+        let learnt = learnt.map(|route| (route.metric, true, route.target.as_ref()));
+        let all = of_operators.into_iter().chain(learnt);
+        all.min_by_key(|(metric, ..)| *metric) // of equal ones the first
+    }
+
+    /// Refuses a target that the FE cannot have.
+    pub(super) fn check_target(&self, prefix: &IpNet, target: &Target<&Hop>) -> Result<(), String> {
+        self.gates().target(prefix, target).map(|_| ())
+    }
+
+    /// Whether the FE has a row for a prefix.
+    pub(super) fn has_row(&self, prefix: &IpNet) -> bool {
+        self.rows.iter().flatten().any(|rows| rows.has(prefix))
     }
 
     fn gates(&self) -> Gates<'_> {
         let ports = self.directory.of_kind(Named::Port);
-        Gates(ports.map(|(number, name)| (name, number)).collect())
+        Gates {
+            ports: ports.map(|(number, name)| (name, number)).collect(),
+            has_groups: self.has_groups(),
+        }
+    }
+
+    /// Whether the FE has groups of next hops, by family.
+    fn has_groups(&self) -> [bool; 2] {
+        Family::ALL.map(|family| self.directory.has(family.groups()))
     }
 
     /// A line for each changed route, or one line for all if there are too many.
@@ -175,28 +198,56 @@ impl Fe {
     }
 }
 
-/// Instances of ports, by name.
-struct Gates<'a>(HashMap<&'a str, u32>);
+/// Instances of ports by name, and what the FE can have.
+struct Gates<'a> {
+    ports: HashMap<&'a str, u32>,
+    has_groups: [bool; 2],
+}
 
 impl Gates<'_> {
     fn gate(&self, hop: &Hop) -> Result<FeNextHop, String> {
-        match self.0.get(&*hop.port) {
+        match self.ports.get(&*hop.port) {
             Some(port) => Ok((hop.gateway, *port)),
             None => Err(format!("there is no port `{}`", hop.port)),
         }
     }
+
+    /// The target in the form of the FE. An FE without groups gets the first of several next hops.
+    fn target(&self, prefix: &IpNet, target: &Target<&Hop>) -> Result<Target<FeNextHop>, String> {
+        let gate = target.map(|hop| self.gate(hop))?;
+        match &gate {
+            Target::Hop(_) => return Ok(gate),
+            _ if self.has_groups[Family::of(prefix) as usize] => return Ok(gate),
+            Target::Hops(_) => {}
+            Target::Discard(discard) => {
+                let why = format!(
+                    "the FE cannot have {} routes: it is an older version",
+                    discard.word()
+                );
+                return Err(why);
+            }
+        }
+        let first = gate.hops().next().map(|(hop, _)| Target::Hop(*hop));
+        Ok(first.unwrap_or(gate))
+    }
 }
 
-fn update(rows: &[Rows; 2], wanted: Wanted, clean: bool) -> Result<(Updates, Vec<Edit>), String> {
+fn update(
+    rows: &[Rows; 2],
+    wanted: Wanted,
+    clean: bool,
+    moves: bool,
+) -> Result<(Updates, Edits), String> {
     let mut families: [Wanted; 2] = Default::default();
-    for (prefix, gate) in wanted {
-        families[Family::of(&prefix) as usize].insert(prefix, gate);
+    for (prefix, target) in wanted {
+        families[Family::of(&prefix) as usize].insert(prefix, target);
     }
     let [v4, v6] = families;
-    let (v4, mut edits) = rows[0].update(v4, clean)?;
-    let (v6, more) = rows[1].update(v6, clean)?;
-    edits.extend(more);
-    Ok(([v4, v6], edits))
+    let (v4, [mut first, mut second]) = rows[0].update(v4, clean, moves)?;
+    let (v6, [more_first, more_second]) = rows[1].update(v6, clean, moves)?;
+    first.extend(more_first);
+    second.extend(more_second);
+    Ok(([v4, v6], [first, second]))
 }
 
 /// Refuses to let an operator set rows that belong to the route service.
@@ -220,7 +271,10 @@ impl Control {
         let mut paths = Paths::new();
         for family in Family::ALL {
             if family.blocks().iter().all(|block| fe.directory.has(*block)) {
-                paths.extend(Rows::reads(family)?);
+                let blocks = family.blocks().into_iter().chain([family.groups()]);
+                for block in blocks.filter(|block| fe.directory.has(*block)) {
+                    paths.push(Rows::read(block)?);
+                }
             }
         }
         Ok(paths)
@@ -246,11 +300,13 @@ impl Control {
         }
         match difference(fe) {
             Err(why) => self.refuse(now, id, &format!("its routes: {why}")),
-            Ok((_, edits)) if edits.is_empty() => self.routes_in_force(now, id, count),
+            Ok((_, edits)) if edits.iter().all(Vec::is_empty) => {
+                self.routes_in_force(now, id, count);
+            }
             Ok((updates, edits)) => {
-                let count = count + edits.len();
+                let count = count + edits.iter().map(Vec::len).sum::<usize>();
                 let then = Then::Routed(id, Box::new(updates), count);
-                self.send_each(now, id, rows::next_hops_first(edits), then);
+                self.send_each(now, id, edits, then);
             }
         }
     }
@@ -332,7 +388,7 @@ impl Fe {
 }
 
 /// The change that adds missing routes to an FE and deletes undesired ones, unless those may still be learnt.
-fn difference(fe: &Fe) -> Result<(Updates, Vec<Edit>), String> {
+fn difference(fe: &Fe) -> Result<(Updates, Edits), String> {
     let Some(rows) = &fe.rows else {
         return Ok(Default::default());
     };
@@ -340,14 +396,14 @@ fn difference(fe: &Fe) -> Result<(Updates, Vec<Edit>), String> {
     let there = rows.iter().filter(|_| is_complete).flat_map(Rows::prefixes);
     let mut wanted: Wanted = there.map(|prefix| (*prefix, None)).collect();
     let gates = fe.gates();
-    for (prefix, hop) in fe.bests() {
+    for (prefix, (.., target)) in fe.bests() {
         if !fe.unroutable.contains_key(&prefix)
-            && let Ok(gate) = gates.gate(hop)
+            && let Ok(target) = gates.target(&prefix, &target)
         {
-            wanted.insert(prefix, Some(gate));
+            wanted.insert(prefix, Some(target));
         }
     }
-    update(rows, wanted, true)
+    update(rows, wanted, true, false)
 }
 
 /// The routes of operators that an FE cannot have, as a sentence.
@@ -365,31 +421,101 @@ fn missing(fe: &Fe) -> Option<String> {
     Some(format!("route {prefix}: {why}{}", more.unwrap_or_default()))
 }
 
+/// The desired routes of an FE, with an entry for each next hop.
 fn reports(fe: &Fe) -> impl Iterator<Item = RouteReport> {
     let of_operators = fe.routes.iter();
     let of_operators =
-        of_operators.map(|((prefix, metric), hop)| (prefix, *metric, hop, "operator"));
+        of_operators.map(|((prefix, metric), hop)| (prefix, (*metric, false, Target::Hop(hop))));
     let learnt = fe.learnt.iter().flat_map(|learnt| &learnt.routes);
-    let learnt = learnt.map(|(prefix, (metric, hop))| (prefix, *metric, hop, "router"));
-    of_operators
-        .chain(learnt)
-        .map(|(prefix, metric, hop, origin)| {
-            let is_best = fe.best(*prefix).is_some_and(|best| std::ptr::eq(best, hop));
-            let has = |rows: &[Rows; 2]| rows.iter().any(|rows| rows.has(prefix));
-            let state = match (is_best, fe.rows.as_ref().is_some_and(has)) {
-                (false, _) => "standby",
-                (true, true) if fe.lacks.is_some() => "written", // its kernel lacks this or other routes
-                (true, true) => "installed",
-                (true, false) => "waits",
-            };
-            RouteReport {
-                fe: fe.name.clone(),
-                prefix: prefix.to_string(),
-                via: hop.gateway.map(|gateway| gateway.to_string()),
-                port: hop.port.to_string(),
-                metric,
-                origin: origin.to_owned(),
-                state: state.to_owned(),
-            }
-        })
+    let learnt =
+        learnt.map(|(prefix, route)| (prefix, (route.metric, true, route.target.as_ref())));
+    let has_groups = fe.has_groups();
+    of_operators.chain(learnt).flat_map(move |(prefix, route)| {
+        let is_best = fe.best(*prefix).is_some_and(|best| best == route);
+        let state = match (is_best, fe.has_row(prefix)) {
+            (false, _) => "standby",
+            (true, true) if fe.lacks.is_some() => "written", // its kernel lacks this or other routes
+            (true, true) => "installed",
+            (true, false) => "waits",
+        };
+        let (metric, is_learnt, target) = route;
+        let has_groups = has_groups[Family::of(prefix) as usize];
+        let report = RouteReport {
+            fe: fe.name.clone(),
+            prefix: prefix.to_string(),
+            via: None,
+            port: String::new(),
+            weight: None,
+            drops: None,
+            metric,
+            origin: if is_learnt { "router" } else { "operator" }.to_owned(),
+            state: state.to_owned(),
+        };
+        let of_hop = |(hop, weight): (&&Hop, u16)| RouteReport {
+            via: hop.gateway.map(|gateway| gateway.to_string()),
+            port: hop.port.to_string(),
+            weight: matches!(target, Target::Hops(_)).then_some(weight),
+            ..report.clone()
+        };
+        let mut all: Vec<_> = target.hops().map(of_hop).collect();
+        if let Target::Discard(discard) = target {
+            let drops = Some(discard.word().to_owned());
+            all.push(RouteReport { drops, ..report });
+        }
+        let served = usize::from(!matches!(target, Target::Discard(_)));
+        for report in all
+            .iter_mut()
+            .skip(served)
+            .filter(|_| is_best && !has_groups)
+        {
+            "unsupported".clone_into(&mut report.state);
+        }
+        all
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_model::Discard;
+
+    use super::*;
+
+    #[test]
+    fn an_fe_of_an_older_version_gets_one_next_hop() {
+        let gates = |has_groups| Gates {
+            ports: HashMap::from([("wan", 2)]),
+            has_groups: [has_groups, false],
+        };
+        let hop = |gateway: &str, port: &str| Hop {
+            gateway: gateway.parse().ok(),
+            port: port.into(),
+        };
+        let [a, b, away] = [
+            hop("192.0.2.1", "wan"),
+            hop("192.0.2.9", "wan"),
+            hop("", "lan"),
+        ];
+        let ten: IpNet = "10.0.0.0/8".parse().unwrap();
+        let both = Target::of_hops([(&a, 1), (&b, 2), (&away, 1)]).unwrap();
+        let hops = [((a.gateway, 2), 1), ((b.gateway, 2), 2)];
+        let whole = gates(true).target(&ten, &both);
+        assert_eq!(
+            whole,
+            Ok(Target::of_hops(hops).unwrap()),
+            "without the port that is missing"
+        );
+        let first = gates(false).target(&ten, &both);
+        assert_eq!(first, Ok(Target::Hop(hops[0].0)));
+        let nowhere = Target::Discard(Discard::Prohibit);
+        let why = gates(false).target(&ten, &nowhere).unwrap_err();
+        assert_eq!(
+            why,
+            "the FE cannot have prohibit routes: it is an older version"
+        );
+        assert!(
+            gates(true)
+                .target(&"::/0".parse().unwrap(), &nowhere)
+                .is_err()
+        );
+    }
 }

@@ -12,17 +12,16 @@
 use std::collections::HashMap;
 
 use weir_base::{Instant, Span};
-use weir_model::Value;
+use weir_model::{ComponentPath, Value};
 use weir_protocol::session::Heartbeats;
 use weir_protocol::wire::{Content, Id, OperationKind, Outcome, PathData, ResultCode, WireError};
 
 use super::Control;
 use super::continuation::{Answers, Restoring, Then};
 use super::member::{Fe, State};
-use super::read::joined;
 use crate::contract::{LogEvent, Refusal};
 use crate::directory::{Directory, FE_OBJECT, FE_PROTOCOL, SELECTORS};
-use crate::leaf::{Leaf, failure_in_words};
+use crate::leaf::{Leaf, failure_in_words, joined};
 use crate::settings::{self, BlockId, Edit};
 
 /// Maximum rounds of restoration, after which the CE gives up an FE that never has the LFBs that it confirmed.
@@ -31,8 +30,9 @@ pub(super) const ROUNDS_MAX: u32 = 4;
 /// Components of the FE protocol object: CEHBPolicy, CEHDI, FEHBPolicy, FEHI (RFC 5810, appendix B).
 const HEARTBEATS: [u32; 4] = [4, 5, 6, 7];
 
-/// Values that were read, by LFB and path. A map, since there may be a hundred thousand rows.
-type Read<'a> = HashMap<(BlockId, &'a [u32]), &'a Leaf>;
+/// A component that operators have set and that differs from the value that was read: its path, the edit that sets it or
+/// the reason why it cannot be set, and the value that was read.
+type Differing<'a> = (&'a ComponentPath, Result<Edit, Refusal>, Option<Value>);
 
 /// Components to read: LFB, operation and path.
 pub(super) type Paths = Vec<(BlockId, OperationKind, PathData)>;
@@ -54,23 +54,12 @@ impl Control {
 
     /// Sends heartbeats as the FE expects them. Uses the default intervals if the FE does not report its own.
     fn follow_heartbeats(&mut self, now: Instant, id: Id, leaves: &[Leaf]) {
-        let number = |component: u32| {
-            let is_it = |leaf: &&Leaf| leaf.block == FE_PROTOCOL && leaf.ids == [component];
-            let leaf = leaves.iter().find(is_it)?;
-            match &leaf.content {
-                Content::Full(bytes) => {
-                    let bytes = bytes.iter();
-                    Some(bytes.fold(0_u64, |number, byte| number << 8 | u64::from(*byte)))
-                }
-                _ => None,
-            }
-        };
         if let [
             Some(ce_policy),
             Some(ce_dead),
             Some(fe_policy),
             Some(fe_interval),
-        ] = HEARTBEATS.map(number)
+        ] = HEARTBEATS.map(|component| number(leaves, component))
         {
             let heartbeats = Heartbeats {
                 ce_sends: ce_policy == 0,
@@ -78,7 +67,7 @@ impl Control {
                 fe_sends: fe_policy == 1,
                 fe_interval: Span::from_millis(fe_interval),
             };
-            // An FE that asks for intervals of zero gets the default intervals.
+            // An FE that requests intervals of zero gets the default intervals.
             let _ = self.ce.set_heartbeats(now, id, heartbeats);
         }
     }
@@ -186,25 +175,15 @@ impl Control {
                 .collect();
             let actual = settings::in_force(&self.codec, &mut fe.directory, &ours)?;
             fe.in_force = Some(actual.clone());
-            let wanted = fe.wanted(&actual).target(&actual).map_err(|faults| {
-                let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
-                faults.join("; ")
-            })?;
+            let wanted = fe.target(&actual)?;
             edits = settings::difference(&self.codec, &fe.directory, &actual, &wanted)?;
             target = Some(wanted);
         }
         let Some(fe) = self.fes.get(&id) else {
             return Err("it is no longer configured".to_owned());
         };
-        let read = leaves.iter().map(|leaf| ((leaf.block, &*leaf.ids), leaf));
-        let read: HashMap<_, _> = read.collect();
-        for (at, text) in &fe.components {
-            let (edit, value) = self
-                .component_edit(fe, at, Some(text))
-                .map_err(|refusal| refusal.to_string())?;
-            if !self.has(&read, &edit, value.as_ref()) {
-                edits.push(edit);
-            }
+        for (_, edit, _) in self.differing(fe, leaves) {
+            edits.push(edit.map_err(|refusal| refusal.to_string())?);
         }
         let restoring = Restoring {
             target,
@@ -214,15 +193,31 @@ impl Control {
         Ok((edits, restoring))
     }
 
-    /// Whether a component that was read already has the value of an edit.
-    fn has(&self, leaves: &Read<'_>, edit: &Edit, value: Option<&Value>) -> bool {
-        let leaf = leaves.get(&(edit.block, edit.path.ids()));
-        let read = leaf.and_then(|leaf| {
-            self.codec
-                .value(leaf.block.0, &leaf.ids, &leaf.content)
-                .ok()
-        });
-        edit.path.selector().is_none() && read.is_some() && read.as_ref() == value
+    /// The components that operators have set and that differ. A component in a row that a key selects always counts as
+    /// different, because its path in the answer has the index of the row instead.
+    pub(super) fn differing<'a>(
+        &'a self,
+        fe: &'a Fe,
+        leaves: impl IntoIterator<Item = &'a Leaf>,
+    ) -> impl Iterator<Item = Differing<'a>> {
+        let has_value = |leaf: &&Leaf| !matches!(leaf.content, Content::Outcome(_));
+        let read = leaves.into_iter().filter(has_value);
+        let read = read.map(|leaf| ((leaf.block, &*leaf.ids), leaf));
+        let read: HashMap<_, _> = read.collect(); // there may be a hundred thousand rows
+        fe.components.iter().filter_map(move |(path, text)| {
+            let (edit, value) = match self.component_edit(fe, path, Some(text)) {
+                Ok(made) => made,
+                Err(refusal) => return Some((path, Err(refusal), None)),
+            };
+            let leaf = read.get(&(edit.block, edit.path.ids()));
+            let leaf = leaf.filter(|_| edit.path.selector().is_none());
+            let actual = leaf.and_then(|leaf| {
+                self.codec
+                    .value(leaf.block.0, &leaf.ids, &leaf.content)
+                    .ok()
+            });
+            (actual != value).then_some((path, Ok(edit), actual))
+        })
     }
 
     pub(super) fn restored(&mut self, now: Instant, id: Id, done: Restoring, answers: Answers) {
@@ -272,5 +267,17 @@ impl Control {
             self.subscribe_again(now, id);
         }
         self.retry(now);
+    }
+}
+
+/// A number in the FE protocol object, if it was read.
+pub(super) fn number(leaves: &[Leaf], component: u32) -> Option<u64> {
+    let is_it = |leaf: &&Leaf| leaf.block == FE_PROTOCOL && leaf.ids == [component];
+    match &leaves.iter().find(is_it)?.content {
+        Content::Full(bytes) => {
+            let bytes = bytes.iter();
+            Some(bytes.fold(0, |number, byte| number << 8 | u64::from(*byte)))
+        }
+        _ => None,
     }
 }

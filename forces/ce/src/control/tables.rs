@@ -14,10 +14,10 @@ use super::member::{Fe, State};
 use crate::codec::Codec;
 use crate::settings::BlockId;
 
-const NUMBER: Type = Type::Gauge(Unit::One);
+pub(super) const NUMBER: Type = Type::Gauge(Unit::One);
 const COUNTER: Type = Type::Counter(Unit::One);
 
-const NAME_OF_FE: Component = Component::new(1, "fe", Type::Text, "edge1")
+pub(super) const NAME_OF_FE: Component = Component::new(1, "fe", Type::Text, "edge1")
     .about("Name of the FE in the configuration of the CE.")
     .shown(&[Cell::new("FE")]);
 
@@ -120,7 +120,7 @@ const COLUMNS_OF_FES: &[Column<Fe>] = &[
 ];
 
 /// The state of an FE in a word, and the reason.
-fn state(fe: &Fe) -> (&'static str, Option<&String>) {
+pub(super) fn state(fe: &Fe) -> (&'static str, Option<&String>) {
     match &fe.state {
         State::Away(why) => ("away", Some(why)),
         State::Restoring => ("restoring", None),

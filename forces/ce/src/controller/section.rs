@@ -27,6 +27,7 @@ use weir_base::Span;
 use weir_base::setting::{Kind, Parameter, Scalar, Settings, did_you_mean, nearest};
 use weir_controller::spec::{KINDS, SpecError, manual};
 use weir_controller::{Manual, Role, Spec};
+use weir_lfb::fe::address;
 use weir_model::{Class, ComponentPath, Fault, Section};
 
 use super::redirect;
@@ -185,13 +186,9 @@ impl DevicePlan {
         let of_setting = |error| vec![Fault::of_setting(&path, &DEVICE_CLASS, &error)];
         let given = given.iter().copied();
         let settings = Settings::check(DEVICE_CLASS.parameters, given).map_err(of_setting)?;
-        let (address, secrets) = (settings.text("address"), settings.text("secrets"));
-        let Ok(address) = address.parse() else {
-            let why = format!(
-                "`address` is \"{address}\", but must be an IP address and a port, like \"192.0.2.9:161\""
-            );
-            return Err(vec![wrong(path.join("address"), why)]);
-        };
+        let address = address(&settings, &path, "address", "192.0.2.9:161");
+        let address = address.map_err(|fault| vec![fault])?;
+        let secrets = settings.text("secrets");
         if secrets.is_empty() {
             let why = "a device needs `secrets`: a file with a line like community = \"public\"";
             return Err(vec![wrong(path.join("secrets"), why)]);

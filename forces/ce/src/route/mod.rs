@@ -16,9 +16,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use weir_model::Target;
 
 /// Maximum routes of one FE.
 pub const ROUTES_MAX: usize = 1 << 20;
+/// Maximum routes that a routing suite finds for an FE: the FE's tables of both families.
+pub(crate) const LEARNT_MAX: usize = 2 << 20;
 
 /// Maximum errors listed for a request, and maximum changes listed in an answer.
 pub(crate) const LINES_MAX: usize = 20;
@@ -58,8 +61,16 @@ impl fmt::Display for Hop {
 /// A change of one route: its new next hop, or `None` to delete it.
 pub type RouteRecord = (RouteKey, Option<Hop>);
 
-/// A route that a routing suite has found: its metric and its next hop.
-pub type LearntRoute = (u32, Hop);
+/// A route that a routing suite has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LearntRoute {
+    /// Priority of the route; the lowest number wins.
+    pub metric: u32,
+    /// Number of the protocol that has found it (`rtm_protocol`).
+    pub protocol: u8,
+    /// Where its packets go.
+    pub target: Target<Hop>,
+}
 
 /// A change of a routing suite's route of one prefix; `None` if the suite has withdrawn it.
 pub type LearntRecord = (IpNet, Option<LearntRoute>);

@@ -3,18 +3,21 @@
 //! ```text
 //!   IPv4UcastLPM.1.IPv4PrefixTable   row 65536: 10.0.0.0/8 --> 65536      [`ROW_FIRST`] and behind: of the service
 //!   IPv4NextHop.1.IPv4NextHopTable   row 65536: 192.0.2.1, port 2         below: of operators
+//!   ipv4_next_hop_groups.1.groups    row 65536: next hops and weights     for routes without exactly one next hop
 //! ```
 //!
 //! Row numbers are not part of the desired state: after each association the CE reads which rows the FE has, and keeps
-//! them. The CE never changes a next-hop row; a route with a new next hop refers to another row. So a change of one
-//! route affects no other route.
+//! them. A route with a new target refers to another row, so a change of one route affects no other route. But if all
+//! routes that refer to a row get the same new target, the row changes instead of theirs: when a next hop fails, one row
+//! moves all its routes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use weir_model::Value;
-use weir_protocol::wire::{Content, OperationKind, PathData, ResultCode, Selector};
+use weir_library::groups;
+use weir_model::{Target, Value};
+use weir_protocol::wire::{Content, OperationKind, PathData, ResultCode, Selector, WireError};
 
 use crate::codec::Codec;
 use crate::leaf::{self, Leaf};
@@ -22,7 +25,7 @@ use crate::settings::{BlockId, Edit};
 
 /// First row of the service. Lower rows belong to operators (`weir set`).
 pub(crate) const ROW_FIRST: u32 = 1 << 16;
-/// The component that contains the rows, in all four classes.
+/// The component that contains the rows, in all six classes.
 const TABLE: u32 = 1;
 /// MTU of a next hop, in bytes. weir FEs ignore it: they use the MTU of the port.
 const MTU: u32 = 1500;
@@ -51,16 +54,41 @@ impl Family {
             Self::V6 => [(11, 1), (13, 1)],
         }
     }
+
+    /// The LFB with the groups of next hops, which not every FE has.
+    pub(crate) const fn groups(self) -> BlockId {
+        match self {
+            Self::V4 => (groups::IPV4.id, 1),
+            Self::V6 => (groups::IPV6.id, 1),
+        }
+    }
 }
 
 /// A next hop as an FE represents it: the next router, and the instance of the port.
 pub(crate) type FeNextHop = (Option<IpAddr>, u32);
 
+/// A row to which a prefix refers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Way {
+    Hop(u32),
+    Group(u32),
+}
+
+/// The content of a next hop or a group.
+#[derive(Clone, Debug, Default)]
+struct Meaning {
+    /// `None` if the service would not write such a row.
+    target: Option<Target<FeNextHop>>,
+    /// The rows of a group's next hops.
+    members: Vec<u32>,
+    /// Number of prefixes and groups that refer to the row.
+    users: usize,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Row {
     row: u32,
-    /// The row of the next hop.
-    hop: u32,
+    way: Way,
 }
 
 /// The rows of one family.
@@ -70,24 +98,31 @@ pub(crate) struct Rows {
     prefixes: BTreeMap<IpNet, Row>,
     /// Row numbers of the prefixes.
     used: HashSet<u32>,
-    hops: BTreeMap<FeNextHop, u32>,
-    /// Number of prefixes that use each next hop. Every existing next-hop row has an entry.
-    users: BTreeMap<u32, usize>,
+    /// Every existing next hop and group.
+    contents: BTreeMap<Way, Meaning>,
+    /// The next hop or group that gives a prefix a target.
+    ways: BTreeMap<Target<FeNextHop>, Way>,
     /// Prefix rows with contents that the service would not write.
     strays: Vec<u32>,
-    /// Where to continue the search for a free row, for prefixes and next hops.
-    cursors: [u32; 2],
+    /// Where to continue the search for a free row, for prefixes, next hops and groups.
+    cursors: [u32; 3],
 }
 
 /// A change of rows that an FE has not confirmed yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Update {
     prefixes: Vec<(IpNet, Option<Row>)>,
-    made: BTreeMap<FeNextHop, u32>,
-    users: BTreeMap<u32, usize>,
-    gone: Vec<u32>,
-    cursors: Option<[u32; 2]>,
+    /// Prefixes whose routes change because the row to which they refer does.
+    moved: Vec<IpNet>,
+    /// Next hops and groups that are new or changed, or whose number of users changes.
+    contents: BTreeMap<Way, Meaning>,
+    ways: BTreeMap<Target<FeNextHop>, Way>,
+    gone: Vec<Way>,
+    cursors: Option<[u32; 3]>,
 }
+
+/// Edits in their order, in two lists: a refused edit of the second one does not hold up next hops of other prefixes.
+pub(crate) type Edits = [Vec<Edit>; 2];
 
 /// Row changes of both families.
 pub(crate) type Updates = [Update; 2];
@@ -99,48 +134,58 @@ impl Rows {
             family,
             prefixes: BTreeMap::new(),
             used: HashSet::new(),
-            hops: BTreeMap::new(),
-            users: BTreeMap::new(),
+            contents: BTreeMap::new(),
+            ways: BTreeMap::new(),
             strays: Vec::new(),
-            cursors: [ROW_FIRST; 2],
+            cursors: [ROW_FIRST; 3],
         }
     }
 
-    /// The paths to read for the rows of the service.
-    pub(crate) fn reads(family: Family) -> Result<[(BlockId, OperationKind, PathData); 2], String> {
+    /// The path to read for the rows of the service in a table.
+    pub(crate) fn read(block: BlockId) -> Result<(BlockId, OperationKind, PathData), String> {
         let range = Selector::Range {
             first: ROW_FIRST,
             last: u32::MAX,
         };
         let path = PathData::new(vec![TABLE], Some(range), Content::Empty);
         let path = path.map_err(|e| e.to_string())?;
-        let [prefixes, hops] = family.blocks();
-        let read = |block, path| (block, OperationKind::Get, path);
-        Ok([read(prefixes, path.clone()), read(hops, path)])
+        Ok((block, OperationKind::Get, path))
     }
 
-    /// Parses the rows of an FE from its answers to [`Self::reads`].
+    /// Parses the rows of an FE from its answers to [`Self::read`].
     pub(crate) fn parse(family: Family, codec: &Codec, leaves: &[Leaf]) -> Result<Self, String> {
         let mut rows = Self::new(family);
         let [prefixes, hops] = family.blocks();
-        for leaf in leaves.iter().filter(|leaf| leaf.block == hops) {
+        let of = |block| leaves.iter().filter(move |leaf| leaf.block == block);
+        for leaf in of(hops) {
             each(codec, leaf, |row, value| {
-                let gate = gate(value);
-                if let Some(gate) = gate {
-                    rows.hops.entry(gate).or_insert(row);
-                }
-                rows.users.entry(row).or_default();
+                let target = gate(value).map(Target::Hop);
+                rows.insert(Way::Hop(row), target, Vec::new());
             })?;
         }
-        for leaf in leaves.iter().filter(|leaf| leaf.block == prefixes) {
+        for leaf in of(family.groups()) {
+            each(codec, leaf, |row, value| {
+                let group = groups::read(value);
+                let hops = group.iter().flat_map(Target::hops);
+                let members: Vec<u32> = hops.map(|(hop, _)| *hop).collect();
+                for member in &members {
+                    rows.add_user(Way::Hop(*member));
+                }
+                let gate = |hop: &u32| match &rows.contents.get(&Way::Hop(*hop)).ok_or(())?.target {
+                    Some(Target::Hop(gate)) => Ok(*gate),
+                    _ => Err(()),
+                };
+                let target = group.and_then(|group| group.map(gate).ok());
+                rows.insert(Way::Group(row), target, members);
+            })?;
+        }
+        for leaf in of(prefixes) {
             each(codec, leaf, |row, value| {
                 rows.used.insert(row);
                 match prefix(family, value) {
-                    Some((prefix, hop)) if !rows.prefixes.contains_key(&prefix) => {
-                        rows.prefixes.insert(prefix, Row { row, hop });
-                        if let Some(users) = rows.users.get_mut(&hop) {
-                            *users += 1;
-                        }
+                    Some((prefix, way)) if !rows.prefixes.contains_key(&prefix) => {
+                        rows.prefixes.insert(prefix, Row { row, way });
+                        rows.add_user(way);
                     }
                     _ => rows.strays.push(row),
                 }
@@ -149,9 +194,43 @@ impl Rows {
         Ok(rows)
     }
 
+    fn insert(&mut self, way: Way, target: Option<Target<FeNextHop>>, members: Vec<u32>) {
+        if let Some(target) = target.as_ref().filter(|target| is_usual(target, way)) {
+            self.ways.entry(target.clone()).or_insert(way);
+        }
+        let users = 0;
+        let content = Meaning {
+            target,
+            members,
+            users,
+        };
+        self.contents.insert(way, content);
+    }
+
+    fn add_user(&mut self, way: Way) {
+        if let Some(content) = self.contents.get_mut(&way) {
+            content.users += 1;
+        }
+    }
+
     /// The prefixes in the table.
     pub(crate) fn prefixes(&self) -> impl Iterator<Item = &IpNet> {
         self.prefixes.keys()
+    }
+
+    /// The next hops of the prefixes, each with the number of prefixes that use it. A group may have several of them.
+    pub(crate) fn next_hops(&self) -> BTreeMap<FeNextHop, u64> {
+        let mut all: BTreeMap<FeNextHop, u64> = BTreeMap::new();
+        for row in self.prefixes.values() {
+            let target = self
+                .contents
+                .get(&row.way)
+                .and_then(|content| content.target.as_ref());
+            for (hop, _) in target.iter().flat_map(|target| target.hops()) {
+                *all.entry(*hop).or_default() += 1;
+            }
+        }
+        all
     }
 
     /// Whether the table contains a prefix.
@@ -159,71 +238,155 @@ impl Rows {
         self.prefixes.contains_key(prefix)
     }
 
-    /// The change that gives these prefixes these next hops, or deletes them, with its edits in order: deleted
-    /// prefixes, new next hops, new or changed prefixes (those on links first), deleted unused next hops. If `clean`, also deletes unneeded
-    /// existing rows.
+    /// The change that gives these prefixes these targets, or deletes them, with its edits in order: deleted prefixes, new
+    /// next hops and groups; new or changed prefixes on links, changed next hops and groups, other prefixes, deleted
+    /// unused groups and next hops. If `clean`, also deletes unneeded existing rows. If `moves`, rows of next hops and
+    /// groups may change.
     pub(crate) fn update(
         &self,
-        wanted: impl IntoIterator<Item = (IpNet, Option<FeNextHop>)>,
+        wanted: BTreeMap<IpNet, Option<Target<FeNextHop>>>,
         clean: bool,
-    ) -> Result<(Update, Vec<Edit>), String> {
+        moves: bool,
+    ) -> Result<(Update, Edits), String> {
         let mut update = Update {
             cursors: Some(self.cursors),
             ..Update::default()
         };
+        if moves {
+            self.move_all(&mut update, &wanted)?;
+        }
         let [prefixes, hops] = self.family.blocks();
-        let (mut gone, mut set, mut behind) = (Vec::new(), Vec::new(), Vec::new());
-        for (prefix, gate) in wanted {
+        let groups = self.family.groups();
+        let (mut first, mut second, mut behind) = (Vec::new(), Vec::new(), Vec::new());
+        for (prefix, target) in wanted {
             let before = self.prefixes.get(&prefix);
-            let Some(gate) = gate else {
+            let Some(target) = target else {
                 if let Some(before) = before {
-                    gone.push(delete(prefixes, before.row)?);
-                    self.count(&mut update, before.hop, |users| users.saturating_sub(1));
+                    first.push(delete(prefixes, before.row)?);
+                    self.leave(&mut update, before.way);
                     update.prefixes.push((prefix, None));
                 }
                 continue;
             };
-            let hop = self.hop(&mut update, gate)?;
-            if before.is_some_and(|before| before.hop == hop) {
+            let content = before.and_then(|before| self.content(&update, before.way));
+            if content.is_some_and(|content| content.target.as_ref() == Some(&target)) {
                 continue;
             }
-            self.count(&mut update, hop, |users| users + 1);
+            let way = self.way(&mut update, &target)?;
+            self.count(&mut update, way, |users| users + 1);
             let row = match before {
                 Some(before) => {
-                    self.count(&mut update, before.hop, |users| users.saturating_sub(1));
+                    self.leave(&mut update, before.way);
                     before.row
                 }
                 None => self.free(&mut update, 0)?,
             };
             // A gateway is reachable only once the network of its link has a route.
-            let set = if gate.0.is_some() {
+            let set = if target.hops().any(|((gateway, _), _)| gateway.is_some()) {
                 &mut behind
             } else {
-                &mut set
+                &mut second
             };
-            set.push(put(prefixes, row, prefix_octets(&prefix, hop))?);
-            update.prefixes.push((prefix, Some(Row { row, hop })));
+            set.push(put(prefixes, row, prefix_octets(&prefix, way))?);
+            update.prefixes.push((prefix, Some(Row { row, way })));
         }
         if clean {
             for row in &self.strays {
-                gone.push(delete(prefixes, *row)?);
+                first.push(delete(prefixes, *row)?);
             }
-            for hop in self.users.keys() {
-                self.count(&mut update, *hop, |users| users);
+            for (way, _) in self
+                .contents
+                .iter()
+                .filter(|(_, content)| content.users == 0)
+            {
+                self.count(&mut update, *way, |users| users);
             }
         }
-        let mut edits = gone;
-        for (gate, row) in &update.made {
-            edits.push(put(hops, *row, hop_octets(self.family, gate))?);
+        let unused = update
+            .contents
+            .values()
+            .filter(|content| content.users == 0);
+        for member in unused
+            .flat_map(|content| content.members.clone())
+            .collect::<Vec<_>>()
+        {
+            self.leave(&mut update, Way::Hop(member));
         }
-        edits.append(&mut set);
-        edits.append(&mut behind);
-        let unused = update.users.iter().filter(|(_, users)| **users == 0);
-        update.gone = unused.map(|(row, _)| *row).collect();
-        for row in &update.gone {
-            edits.push(delete(hops, *row)?);
+        for (way, content) in &update.contents {
+            let before = self.contents.get(way);
+            let (Some(target), true) = (
+                &content.target,
+                before.is_none_or(|before| before.target != content.target),
+            ) else {
+                continue;
+            };
+            let edit = match (way, target) {
+                (Way::Hop(row), Target::Hop(gate)) => {
+                    put(hops, *row, hop_octets(self.family, gate))?
+                }
+                (Way::Hop(_), _) => unreachable!("a next hop is not a group"),
+                (Way::Group(row), _) => put_group(groups, *row, &content.group()?)?,
+            };
+            let list = match before {
+                Some(_) => &mut second,
+                None => &mut first,
+            };
+            list.push(edit);
         }
-        Ok((update, edits))
+        second.append(&mut behind);
+        let unused = update
+            .contents
+            .iter()
+            .filter(|(_, content)| content.users == 0);
+        update.gone = unused.map(|(way, _)| *way).rev().collect();
+        for way in &update.gone {
+            second.push(match way {
+                Way::Hop(row) => delete(hops, *row)?,
+                Way::Group(row) => delete(groups, *row)?,
+            });
+        }
+        Ok((update, [first, second]))
+    }
+
+    /// Changes the next hops and groups of which all users get the same new target.
+    fn move_all(
+        &self,
+        update: &mut Update,
+        wanted: &BTreeMap<IpNet, Option<Target<FeNextHop>>>,
+    ) -> Result<(), String> {
+        let mut all: BTreeMap<Way, (Option<&Target<FeNextHop>>, Vec<IpNet>)> = BTreeMap::new();
+        for (prefix, target) in wanted {
+            let Some(before) = self.prefixes.get(prefix) else {
+                continue;
+            };
+            let (common, users) = all
+                .entry(before.way)
+                .or_insert((target.as_ref(), Vec::new()));
+            *common = common.filter(|common| Some(*common) == target.as_ref());
+            users.push(*prefix);
+        }
+        for (way, (target, users)) in all {
+            let (Some(content), Some(target)) = (self.contents.get(&way), target) else {
+                continue;
+            };
+            let is_possible = matches!(way, Way::Group(_)) || matches!(target, Target::Hop(_));
+            let is_whole = users.len() > 1 && users.len() == content.users;
+            if !is_possible || !is_whole || content.target.as_ref() == Some(target) {
+                continue;
+            }
+            let members = self.members(update, way, target)?;
+            for member in &content.members {
+                self.leave(update, Way::Hop(*member));
+            }
+            let content = Meaning {
+                target: Some(target.clone()),
+                members,
+                users: content.users,
+            };
+            update.contents.insert(way, content);
+            update.moved.extend(users);
+        }
+        Ok(())
     }
 
     /// Applies a change that the FE has made.
@@ -241,14 +404,17 @@ impl Rows {
                 }
             }
         }
-        self.hops.extend(update.made);
-        self.users.extend(update.users);
-        for row in &update.gone {
-            self.users.remove(row);
-        }
-        if !update.gone.is_empty() {
-            let users = &self.users;
-            self.hops.retain(|_, row| users.contains_key(row));
+        for (way, content) in update.contents {
+            let before = self.contents.remove(&way);
+            if let Some(before) = before.and_then(|before| before.target)
+                && self.ways.get(&before) == Some(&way)
+            {
+                self.ways.remove(&before);
+            }
+            if !update.gone.contains(&way) {
+                self.insert(way, content.target, content.members);
+                self.contents.entry(way).or_default().users = content.users;
+            }
         }
         for row in std::mem::take(&mut self.strays) {
             self.used.remove(&row);
@@ -256,23 +422,68 @@ impl Rows {
         self.cursors = update.cursors.unwrap_or(self.cursors);
     }
 
-    /// The row of a next hop, which may be a new row.
-    fn hop(&self, update: &mut Update, gate: FeNextHop) -> Result<u32, String> {
-        if let Some(row) = self.hops.get(&gate).or_else(|| update.made.get(&gate)) {
-            return Ok(*row);
-        }
-        let row = self.free(update, 1)?;
-        update.made.insert(gate, row);
-        update.users.insert(row, 0);
-        Ok(row)
+    /// A next hop or group after the change.
+    fn content<'a>(&'a self, update: &'a Update, way: Way) -> Option<&'a Meaning> {
+        update
+            .contents
+            .get(&way)
+            .or_else(|| self.contents.get(&way))
     }
 
-    /// A free row of the prefixes (0) or the next hops (1).
+    /// The next hop or group for a target, which may be a new one.
+    fn way(&self, update: &mut Update, target: &Target<FeNextHop>) -> Result<Way, String> {
+        let known = self
+            .ways
+            .get(target)
+            .or_else(|| update.ways.get(target))
+            .copied();
+        let has = |way: &Way| {
+            let content = self.content(update, *way);
+            content.is_some_and(|content| content.target.as_ref() == Some(target))
+        };
+        if let Some(way) = known.filter(has) {
+            return Ok(way);
+        }
+        let way = match target {
+            Target::Hop(_) => Way::Hop(self.free(update, 1)?),
+            _ => Way::Group(self.free(update, 2)?),
+        };
+        let content = Meaning {
+            target: Some(target.clone()),
+            members: self.members(update, way, target)?,
+            users: 0,
+        };
+        update.contents.insert(way, content);
+        update.ways.insert(target.clone(), way);
+        Ok(way)
+    }
+
+    /// The rows of the next hops of a group, which gains a use of each.
+    fn members(
+        &self,
+        update: &mut Update,
+        way: Way,
+        target: &Target<FeNextHop>,
+    ) -> Result<Vec<u32>, String> {
+        let mut members = Vec::new();
+        for (gate, _) in target.hops().filter(|_| matches!(way, Way::Group(_))) {
+            let hop = self.way(update, &Target::Hop(*gate))?;
+            self.count(update, hop, |users| users + 1);
+            members.extend(match hop {
+                Way::Hop(row) => Some(row),
+                Way::Group(_) => None,
+            });
+        }
+        Ok(members)
+    }
+
+    /// A free row of the prefixes (0), the next hops (1) or the groups (2).
     fn free(&self, update: &mut Update, table: usize) -> Result<u32, String> {
         let mut cursors = update.cursors.unwrap_or(self.cursors);
         let is_used = |row: &u32| match table {
             0 => self.used.contains(row),
-            _ => self.users.contains_key(row),
+            1 => self.contents.contains_key(&Way::Hop(*row)),
+            _ => self.contents.contains_key(&Way::Group(*row)),
         };
         let found = (cursors[table]..u32::MAX)
             .chain(ROW_FIRST..cursors[table])
@@ -283,29 +494,49 @@ impl Rows {
         Ok(row)
     }
 
-    /// Changes the number of prefixes that use a next hop of the service.
-    fn count(&self, update: &mut Update, hop: u32, change: impl Fn(usize) -> usize) {
-        let before = update.users.get(&hop).or_else(|| self.users.get(&hop));
-        if let Some(users) = before.copied() {
-            update.users.insert(hop, change(users)); // other hops are not counted
+    /// Changes the number of users of a next hop or a group of the service. Other rows are not counted.
+    fn count(&self, update: &mut Update, way: Way, change: impl Fn(usize) -> usize) {
+        if let Some(content) = self.content(update, way) {
+            let users = change(content.users);
+            let content = content.clone();
+            update.contents.insert(way, Meaning { users, ..content });
+        }
+    }
+
+    /// A next hop or a group loses a user.
+    fn leave(&self, update: &mut Update, way: Way) {
+        self.count(update, way, |users| users.saturating_sub(1));
+    }
+}
+
+impl Meaning {
+    /// The row of a group.
+    fn group(&self) -> Result<Target<u32>, String> {
+        let weights = self
+            .target
+            .iter()
+            .flat_map(Target::hops)
+            .map(|(_, weight)| weight);
+        match &self.target {
+            Some(Target::Discard(discard)) => Ok(Target::Discard(*discard)),
+            _ => Target::of_hops(self.members.iter().copied().zip(weights))
+                .ok_or_else(|| "the group is empty".to_owned()),
         }
     }
 }
 
-/// Whether an LFB has one of the four tables.
-pub(crate) fn is_table(block: BlockId) -> bool {
-    Family::ALL
-        .iter()
-        .any(|family| family.blocks().contains(&block))
+/// Whether a prefix with this target refers to such a row: a group that once had several next hops may have one now.
+const fn is_usual(target: &Target<FeNextHop>, way: Way) -> bool {
+    matches!(
+        (target, way),
+        (Target::Hop(_), Way::Hop(_)) | (Target::Hops(_) | Target::Discard(_), Way::Group(_))
+    )
 }
 
-/// Parts the edits of an update behind its next hops, so that a refused prefix does not hold up next hops of other
-/// prefixes.
-pub(crate) fn next_hops_first(mut edits: Vec<Edit>) -> [Vec<Edit>; 2] {
-    let sets_prefix = |edit: &Edit| edit.operation == OperationKind::Set && is_prefix(edit.block);
-    let at = edits.iter().position(sets_prefix).unwrap_or(edits.len());
-    let rest = edits.split_off(at);
-    [edits, rest]
+/// Whether an LFB has one of the six tables.
+pub(crate) fn is_table(block: BlockId) -> bool {
+    let has = |family: &Family| family.blocks().contains(&block) || family.groups() == block;
+    Family::ALL.iter().any(has)
 }
 
 /// Whether an LFB has a table of prefixes.
@@ -325,6 +556,11 @@ pub(crate) fn is_of_service(ids: &[u32]) -> Option<bool> {
 pub(crate) fn prefixes(updates: &Updates) -> impl Iterator<Item = IpNet> {
     let all = updates.iter().flat_map(|update| &update.prefixes);
     all.map(|(prefix, _)| *prefix)
+}
+
+/// The prefixes that these updates move together with the row to which they refer.
+pub(crate) fn moved(updates: &Updates) -> impl Iterator<Item = IpNet> {
+    updates.iter().flat_map(|update| &update.moved).copied()
 }
 
 /// The prefixes that an FE has refused, with the reasons.
@@ -368,17 +604,20 @@ fn each(codec: &Codec, leaf: &Leaf, mut take: impl FnMut(u32, &Value)) -> Result
     Ok(())
 }
 
-/// The prefix of a row, and the row of its next hop.
-fn prefix(family: Family, row: &Value) -> Option<(IpNet, u32)> {
+/// The prefix of a row, and the row to which it refers.
+fn prefix(family: Family, row: &Value) -> Option<(IpNet, Way)> {
     let address = match family {
         Family::V4 => row.text("IPv4Address"),
         Family::V6 => row.text("IPv6Address"),
     };
     let len = u8::try_from(row.whole("Prefixlen")?).ok()?;
     let prefix = IpNet::new(address_of(address?)?, len).ok()?;
-    let hop = u32::try_from(row.whole("HopSelector")?).ok()?;
-    let has_several = row.get("ECMPFlag") != Some(&Value::Flag(false));
-    (prefix == prefix.trunc() && !has_several).then_some((prefix, hop))
+    let selector = u32::try_from(row.whole("HopSelector")?).ok()?;
+    let way = match row.get("ECMPFlag")? {
+        Value::Flag(false) => Way::Hop(selector),
+        _ => Way::Group(selector),
+    };
+    (prefix == prefix.trunc()).then_some((prefix, way))
 }
 
 fn gate(row: &Value) -> Option<FeNextHop> {
@@ -404,11 +643,15 @@ fn address_of(text: &str) -> Option<IpAddr> {
 }
 
 /// IPv4PrefixInfo or IPv6PrefixInfo (RFC 6956): address, length, ECMPFlag, DefaultRouteFlag, Reserved, HopSelector.
-fn prefix_octets(prefix: &IpNet, hop: u32) -> Vec<u8> {
+fn prefix_octets(prefix: &IpNet, way: Way) -> Vec<u8> {
     let mut octets = address_octets(prefix.network());
-    let is_default = prefix.prefix_len() == 0;
-    octets.extend([prefix.prefix_len(), 0, u8::from(is_default), 0]);
-    octets.extend(hop.to_be_bytes());
+    let is_default = u8::from(prefix.prefix_len() == 0);
+    let (is_group, row) = match way {
+        Way::Hop(row) => (0, row),
+        Way::Group(row) => (1, row),
+    };
+    octets.extend([prefix.prefix_len(), is_group, is_default, 0]);
+    octets.extend(row.to_be_bytes());
     octets
 }
 
@@ -432,7 +675,16 @@ fn address_octets(address: IpAddr) -> Vec<u8> {
 }
 
 fn put(block: BlockId, row: u32, octets: Vec<u8>) -> Result<Edit, String> {
-    let path = PathData::full(vec![TABLE, row], octets).map_err(|e| e.to_string())?;
+    set(block, PathData::full(vec![TABLE, row], octets))
+}
+
+fn put_group(block: BlockId, row: u32, group: &Target<u32>) -> Result<Edit, String> {
+    let content = groups::encode(group).map_err(|e| e.to_string())?;
+    set(block, PathData::new(vec![TABLE, row], None, content))
+}
+
+fn set(block: BlockId, path: Result<PathData, WireError>) -> Result<Edit, String> {
+    let path = path.map_err(|e| e.to_string())?;
     let operation = OperationKind::Set;
     Ok(Edit {
         block,

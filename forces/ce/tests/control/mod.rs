@@ -1,6 +1,7 @@
 //! Conversations of a CE with FEs, without I/O.
 
 mod double;
+mod lead;
 mod steer;
 
 use weir_base::Span;

@@ -20,7 +20,7 @@ use super::{Agent, Job};
 use crate::blocks::{Source, TABLE, Tables};
 use crate::contract::{Effect, ReadTicket};
 use crate::request::{Item, Recorded, Step};
-use crate::view::View;
+use crate::view::{Cache, View};
 
 /// Maximum length in bytes of an answer in one message. It fits a message even with causes of maximum length.
 const WHOLE_BYTES_MAX: usize = 128_000;
@@ -43,6 +43,7 @@ pub(super) struct Reading {
 pub(super) struct Parts {
     ticket: Ticket,
     tables: Tables,
+    cache: Cache,
     /// Paths whose parts are not built yet.
     items: VecDeque<Item>,
     made: VecDeque<QueryResponse>,
@@ -83,6 +84,7 @@ impl Parts {
         Self {
             ticket,
             tables,
+            cache: Cache::default(),
             items,
             made: VecDeque::new(),
             end,
@@ -226,7 +228,9 @@ impl Agent {
                     Some(item) => {
                         let tables = std::mem::take(&mut parts.tables);
                         let view = View::new(&self.own, &self.plan, &self.fe, &self.fib, &tables);
+                        let view = view.with(std::mem::take(&mut parts.cache));
                         parts.make(&view, &item);
+                        parts.cache = view.into_cache();
                         parts.tables = tables;
                         parts.is_paused = true;
                         self.effects.push_back(Effect::Turn);

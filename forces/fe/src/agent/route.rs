@@ -6,9 +6,9 @@
 //!                          +<------- undone, last first -----+----------------+
 //! ```
 //!
-//! The tables change with each path; a journal allows to undo the changes. Routes follow the changes of the router,
-//! because a Config may create the port of its routes. Prepared changes (two-phase commit) are in the tables at once;
-//! their routes follow with the commit.
+//! The tables change with each path; a journal makes it possible to undo the changes. Routes follow the changes of the
+//! router, because a Config may create the port of its routes. Prepared changes (two-phase commit) are in the tables at
+//! once; their routes follow with the commit.
 //!
 //! *Decision*: no message announces that a CE has restored all rows after a restart of the FE. Therefore the FE removes
 //! routes of an earlier process when a CE is associated and has written no rows for [`RESTORED`].
@@ -23,7 +23,7 @@ use weir_protocol::wire::{OperationKind, ResultCode};
 use super::Agent;
 use crate::blocks::Source;
 use crate::contract::{Effect, RouteFailure, RouteTicket};
-use crate::fib::{Before, RouteChange};
+use crate::fib::{Before, Route, RouteChange};
 use crate::own::Own;
 use crate::request::{Failure, Item};
 use crate::tables::{Changed, Write};
@@ -172,13 +172,15 @@ impl Agent {
             return;
         }
         let ports = self.own.ports().clone();
-        let routes = self
-            .fib
-            .routes()
-            .filter(|route| other.contains(&route.port));
+        let any = |route: &Route, of: &dyn Fn(&u32) -> bool| {
+            let mut hops = route.target.hops();
+            hops.any(|(hop, _)| of(&hop.port))
+        };
+        let routes = self.fib.routes();
+        let routes = routes.filter(|route| any(route, &|port| other.contains(port)));
         let changes: Vec<_> = routes
             .map(|route| {
-                if ports.contains_key(&route.port) {
+                if any(&route, &|port| ports.contains_key(port)) {
                     RouteChange::Put(route)
                 } else {
                     RouteChange::Remove(route.prefix)

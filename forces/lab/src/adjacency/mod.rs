@@ -11,8 +11,8 @@
 //!                      a ────────────── x, another AS
 //! ```
 //!
-//! r1 has OSPF, BGP and BFD with v1, and floods fe1 through the same port. v1 also has OSPF with v2 and v3, and BGP and
-//! BFD with v2, through the other ports of fe1; v3 has BGP and BFD with x. All these packets are exceptions of the FEs,
+//! r1 has OSPF, OSPFv3, IS-IS, BGP and BFD with v1, and floods fe1 through the same port. v1 also has OSPF, OSPFv3 and
+//! IS-IS with v2 and v3, and BGP and BFD with v2, through the other ports of fe1; v3 has BGP and BFD with x. All these packets are exceptions of the FEs,
 //! and the TAP devices of the CE carry them to FRR.
 //!
 //! A run of a variant: everything comes up; the link fe1-fe2 fails and recovers; the flood starts; adjacencies are
@@ -50,7 +50,7 @@ use weir_experiment::progress::Progress;
 use weir_live::namespace;
 
 pub use flood::Kind;
-pub use suite::Flaps;
+pub use suite::{AllFlaps, Flaps, PROTOCOLS, Protocol};
 
 use self::flood::Flood;
 use self::suite::Suite;
@@ -61,7 +61,7 @@ use crate::channel::write_keys;
 pub const NAME: &str = "network/adjacency";
 /// The title in lists.
 pub const TITLE: &str =
-    "OSPF, BGP and BFD of FRR on a control element, under a flood of exceptions";
+    "OSPF, IS-IS, BGP and BFD of FRR on a control element, under a flood of exceptions";
 
 /// The name of the CE's files.
 const CE_NAME: &str = "ce";
@@ -71,7 +71,7 @@ const CHANNEL: Rate = Rate::from_bps(1_500_000);
 const TIMES: u64 = 10;
 /// Adjacencies must come up within this time.
 const UP_MAX: Duration = Duration::from_secs(60);
-/// Waits for an adjacency or a route under a flood end after this time.
+/// Time limit of a wait for an adjacency or a route under a flood.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// OSPF originates the same LSA again only after MinLSInterval (5 s), so a link that fails earlier shows that timer.
 const SETTLE: Duration = Duration::from_secs(6);
@@ -145,12 +145,9 @@ pub struct Row {
     pub seed: u64,
     /// Packets of the flood per second.
     pub flood_per_s: f64,
-    /// Adjacencies of OSPF that left Full during the flood.
-    pub ospf: Flaps,
-    /// Sessions of BGP that ended during the flood.
-    pub bgp: Flaps,
-    /// Sessions of BFD that went down during the flood.
-    pub bfd: Flaps,
+    /// Adjacencies of each protocol that ended during the flood.
+    #[serde(flatten)]
+    pub flaps: AllFlaps,
     /// Share of the samples during the flood in which all OSPF neighbours of the routers were Full.
     pub full_ratio: f64,
     /// Time from the failure of a link until the routers at both ends had another route, without the flood; `None` if
@@ -265,7 +262,7 @@ fn run_one(
         full += u32::from(bed.suite.is_full());
         bed.check()?;
     }
-    let during = bed.suite.flaps()?.since(&before);
+    let flaps = suite::since(&bed.suite.flaps()?, &before);
     watch.show("a link fails under the flood")?;
     let convergence_flooded_s = bed.converge(watch)?;
     let sent = sender.stop()?;
@@ -279,9 +276,7 @@ fn run_one(
         variant: variant.name,
         seed,
         flood_per_s,
-        ospf: during.ospf,
-        bgp: during.bgp,
-        bfd: during.bfd,
+        flaps,
         full_ratio: f64::from(full) / f64::from(samples.max(1)),
         convergence_s,
         convergence_flooded_s,

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Read, Write as _};
+use std::iter;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,6 @@ use super::topology::{BROKEN, FES, NEIGHBOUR, NEIGHBOURS, Network, Port, ports, 
 
 /// The folder of the daemons in Debian's package.
 const PROGRAMS: &str = "/usr/lib/frr";
-const DAEMONS: [&str; 4] = ["zebra", "ospfd", "bgpd", "bfdd"];
 /// Number of the AS of the routers v1 to v3.
 const OWN_AS: u32 = 65_000;
 /// A daemon must answer within this time, even under a flood.
@@ -31,8 +31,9 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Maximum length of an answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// Starts the daemons of the folder `$1`. The others connect to zebra once, and only much later again if that fails. The
-/// folders in which FRR keeps files under fixed names are private to each router.
+/// Starts zebra and then the daemons `$2` and so on, with their files in the folder `$1`. The other daemons connect to zebra
+/// once, and only much later again if that fails. The folders in which FRR keeps files under fixed names are private to
+/// each router.
 const START: &str = r#"
 set -e
 mkdir -p /run/frr /var/tmp/frr
@@ -51,18 +52,20 @@ until [ -S "$D/zserv.api" ]; do
     kill -0 $!
     sleep 0.1
 done
-start ospfd
-start bgpd
-start bfdd --bfdctl "$D/bfdd.sock"
+shift
+for daemon; do
+    case $daemon in
+    bfdd) start $daemon --bfdctl "$D/bfdd.sock" ;;
+    *) start $daemon ;;
+    esac
+done
 wait
 "#;
 
 /// Returns an error with the remedy if FRR is not installed, or this process may not start it.
 pub(super) fn check_installed() -> Result<(), Error> {
-    let missing = DAEMONS
-        .iter()
-        .map(|daemon| Path::new(PROGRAMS).join(daemon));
-    if let Some(daemon) = missing.into_iter().find(|daemon| !daemon.is_file()) {
+    let mut programs = daemons().map(|daemon| Path::new(PROGRAMS).join(daemon));
+    if let Some(daemon) = programs.find(|daemon| !daemon.is_file()) {
         let why = format!(
             "FRR is not installed ({} is missing); remedy: apt install frr",
             daemon.display()
@@ -74,7 +77,7 @@ pub(super) fn check_installed() -> Result<(), Error> {
         0 => Ok(()),
         _ => Err(Error::unsupported(
             Habitat::Lab,
-            "FRR's daemons change their user, for which only root can start them; remedy: run as root",
+            "FRR's daemons change their user, so only root can start them; remedy: run as root",
         )),
     }
 }
@@ -106,22 +109,123 @@ impl Flaps {
     }
 }
 
-/// The flaps of each protocol.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct AllFlaps {
-    pub(super) ospf: Flaps,
-    pub(super) bgp: Flaps,
-    pub(super) bfd: Flaps,
+/// The flaps of each protocol, by its name.
+pub type AllFlaps = BTreeMap<&'static str, Flaps>;
+
+/// A protocol, and how its adjacencies are counted.
+#[derive(Debug)]
+pub struct Protocol {
+    /// The name in results.
+    pub name: &'static str,
+    /// The name in texts.
+    pub title: &'static str,
+    daemon: &'static str,
+    /// The command that shows the adjacencies.
+    shows: &'static str,
+    /// Where the answer has the adjacencies: keys, and "" for all entries of a list or an object.
+    path: &'static [&'static str],
+    /// The field of an adjacency with its state, and how the state begins when the adjacency is up.
+    up: (&'static str, &'static str),
+    ends: Ends,
 }
 
-impl AllFlaps {
-    pub(super) fn since(&self, before: &Self) -> Self {
-        Self {
-            ospf: self.ospf.since(before.ospf),
-            bgp: self.bgp.since(before.bgp),
-            bfd: self.bfd.since(before.bfd),
+/// The programs of a router.
+fn daemons() -> impl Iterator<Item = &'static str> {
+    let protocols = PROTOCOLS.iter().map(|protocol| protocol.daemon);
+    iter::once("zebra").chain(protocols)
+}
+
+impl Protocol {
+    /// How many adjacencies the router of FE `n` has when all are up.
+    fn expected(&self, n: u32) -> usize {
+        match self.ends {
+            Ends::Log(..) => inner_ports(n).count(),
+            Ends::Counter(..) => sessions(n).len(),
         }
     }
+
+    /// How many adjacencies of a router are up.
+    fn number_up(&self, node: &Node) -> usize {
+        let (field, begin) = self.up;
+        // A daemon that does not answer has no adjacencies.
+        let answer = node.show(self.daemon, self.shows).unwrap_or_default();
+        let adjacencies = entries(&answer, self.path);
+        let states = adjacencies
+            .iter()
+            .filter_map(|(_, entry)| entry[field].as_str());
+        states.filter(|state| state.starts_with(begin)).count()
+    }
+}
+
+/// Counts the adjacencies at a port of an FE that have ended.
+type Ended = Box<dyn Fn(&Port, u32) -> u64>;
+
+/// How the ends of a protocol's adjacencies are counted.
+#[derive(Debug)]
+enum Ends {
+    /// By lines of the daemon's log that have the name of this event, the device between two texts, and the state that
+    /// ended. These protocols run between routers of one AS.
+    Log(&'static str, [&'static str; 2], &'static str),
+    /// By the answer to a command: an entry for each peer, and the field with the number.
+    Counter(&'static str, &'static str),
+}
+
+/// All protocols.
+pub const PROTOCOLS: [Protocol; 5] = [
+    Protocol {
+        name: "ospf",
+        title: "OSPF",
+        daemon: "ospfd",
+        shows: "show ip ospf neighbor json",
+        path: &["neighbors", "", ""],
+        up: ("nbrState", "Full"),
+        ends: Ends::Log("AdjChg", [" on ", ":"], ": Full -> "),
+    },
+    Protocol {
+        name: "ospf6",
+        title: "OSPFv3",
+        daemon: "ospf6d",
+        shows: "show ipv6 ospf6 neighbor json",
+        path: &["neighbors", ""],
+        up: ("state", "Full"),
+        ends: Ends::Log("AdjChg", ["%", ":"], ": Full -> "),
+    },
+    Protocol {
+        name: "isis",
+        title: "IS-IS",
+        daemon: "isisd",
+        shows: "show isis neighbor json",
+        path: &["areas", "", "circuits", ""],
+        up: ("state", "Up"),
+        ends: Ends::Log("ADJCHANGE", [" (", ") "], "changed from Up to "),
+    },
+    Protocol {
+        name: "bgp",
+        title: "BGP",
+        daemon: "bgpd",
+        shows: "show bgp neighbors json",
+        path: &[""],
+        up: ("bgpState", "Established"),
+        ends: Ends::Counter("show bgp neighbors json", "connectionsDropped"),
+    },
+    Protocol {
+        name: "bfd",
+        title: "BFD",
+        daemon: "bfdd",
+        shows: "show bfd peers json",
+        path: &[""],
+        up: ("status", "up"),
+        ends: Ends::Counter("show bfd peers counters json", "session-down"),
+    },
+];
+
+/// The flaps since `before`.
+pub(super) fn since(now: &AllFlaps, before: &AllFlaps) -> AllFlaps {
+    let of = |(name, flaps): (&&'static str, &Flaps)| {
+        let before = before.get(name).copied().unwrap_or_default();
+        (*name, flaps.since(before))
+    };
+    now.iter().map(of).collect()
 }
 
 /// The daemons of all routers and neighbours.
@@ -192,7 +296,8 @@ impl Suite {
 
     /// Whether all OSPF neighbours of the routers are Full.
     pub(super) fn is_full(&self) -> bool {
-        (1..=FES).all(|n| self.router(n).full() == ospf_ports(n).count())
+        let [ospf, ..] = &PROTOCOLS;
+        (1..=FES).all(|n| ospf.number_up(self.router(n)) == ospf.expected(n))
     }
 
     /// Whether all adjacencies of all protocols are up, and routes use the link that will fail.
@@ -204,14 +309,11 @@ impl Suite {
     pub(super) fn missing(&self) -> String {
         let mut missing = Vec::new();
         for n in 1..=FES {
-            let (node, sessions) = (self.router(n), sessions(n).len());
-            for (protocol, up, all) in [
-                ("OSPF", node.full(), ospf_ports(n).count()),
-                ("BGP", node.established(), sessions),
-                ("BFD", node.bfd_up(), sessions),
-            ] {
+            let node = self.router(n);
+            for protocol in &PROTOCOLS {
+                let (up, all) = (protocol.number_up(node), protocol.expected(n));
                 if up < all {
-                    missing.push(format!("{}: {protocol} {up} of {all}", node.name));
+                    missing.push(format!("{}: {} {up} of {all}", node.name, protocol.title));
                 }
             }
         }
@@ -221,34 +323,36 @@ impl Suite {
         missing.join(", ")
     }
 
-    /// The ends of adjacencies so far. An adjacency between two routers counts at one end.
+    /// Number of adjacencies that have gone down so far. An adjacency between two routers counts at one end.
     pub(super) fn flaps(&self) -> Result<AllFlaps, Error> {
-        let mut all = AllFlaps::default();
-        for n in 1..=FES {
-            let node = self.router(n);
-            let log = fs::read_to_string(node.folder.join("ospfd.log"));
-            let log = log.map_err(Error::io("cannot read the log of OSPF"))?;
-            let (dropped, downs) = (node.dropped()?, node.downs()?);
+        let mut all = AllFlaps::new();
+        for (n, protocol) in (1..=FES).flat_map(|n| PROTOCOLS.iter().map(move |p| (n, p))) {
+            let ended = self.router(n).ended(protocol)?;
+            let flaps = all.entry(protocol.name).or_default();
             for port in ports(n).iter().filter(|port| port.host == 1) {
-                let is_flooded = (n, port.name) == (1, "a");
-                all.ospf.add(is_flooded, left_full(&log, &port.device(n)));
-                let of_peer =
-                    |counts: &BTreeMap<String, u64>| counts.get(&port.peer().to_string()).copied();
-                all.bgp.add(is_flooded, of_peer(&dropped).unwrap_or(0));
-                all.bfd.add(is_flooded, of_peer(&downs).unwrap_or(0));
+                flaps.add((n, port.name) == (1, "a"), ended(port, n));
             }
         }
         Ok(all)
     }
 }
 
-/// How often a neighbour at `device` left Full, in OSPF's log.
-fn left_full(log: &str, device: &str) -> u64 {
-    let at = format!(" on {device}:");
-    let lines = log.lines();
-    lines
-        .filter(|line| line.contains("AdjChg") && line.contains(&at) && line.contains(": Full -> "))
-        .count() as u64
+/// How many lines of a log have all of these texts.
+fn lines_with(log: &str, texts: &[&str]) -> u64 {
+    let has_all = |line: &&str| texts.iter().all(|text| line.contains(text));
+    log.lines().filter(has_all).count() as u64
+}
+
+/// The entries of an answer at a path, with their keys.
+fn entries<'a>(answer: &'a Value, path: &[&str]) -> Vec<(&'a str, &'a Value)> {
+    path.iter().fold(vec![("", answer)], |all, step| {
+        let below = |(_, value): (_, &'a Value)| match (*step, value) {
+            ("", Value::Object(map)) => Vec::from_iter(map.iter().map(|(k, v)| (k.as_str(), v))),
+            ("", value) => Vec::from_iter(value.as_array().into_iter().flatten().map(|v| ("", v))),
+            (key, value) => Vec::from_iter(value.get(key).map(|v| ("", v))),
+        };
+        all.into_iter().flat_map(below).collect()
+    })
 }
 
 impl Node {
@@ -262,7 +366,7 @@ impl Node {
         let folder = folder.join(&name);
         let wrong = || format!("cannot write the configuration of {name}");
         fs::create_dir(&folder).map_err(Error::io(wrong()))?;
-        for daemon in DAEMONS {
+        for daemon in daemons() {
             let file = folder.join(format!("{daemon}.conf"));
             fs::write(file, configuration.of(daemon)).map_err(Error::io(wrong()))?;
         }
@@ -271,6 +375,7 @@ impl Node {
             .args(["--pid", "--mount", "--fork", "--kill-child"])
             .args(["sh", "-c", START, "sh"])
             .arg(&folder)
+            .args(PROTOCOLS.iter().map(|protocol| protocol.daemon))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
@@ -305,14 +410,10 @@ impl Node {
         Ok(serde_json::from_slice(&answer)?)
     }
 
-    /// Like [`Self::show`], for states: a daemon that does not answer has no state.
-    fn state(&self, daemon: &str, command: &str) -> Value {
-        self.show(daemon, command).unwrap_or_default()
-    }
-
     /// The device of the selected route to an address.
     fn route(&self, address: &str) -> Option<String> {
-        let routes = self.state("zebra", &format!("show ip route {address}/32 json"));
+        let routes = self.show("zebra", &format!("show ip route {address}/32 json"));
+        let routes = routes.ok()?;
         let routes = routes[format!("{address}/32")].as_array()?.iter();
         let installed = routes.filter(|route| route["installed"] == true);
         let mut devices = installed
@@ -321,64 +422,36 @@ impl Node {
         devices.next().map(str::to_owned)
     }
 
-    /// Number of OSPF neighbours that are Full.
-    fn full(&self) -> usize {
-        let state = self.state("ospfd", "show ip ospf neighbor json");
-        let neighbours = state["neighbors"].as_object().into_iter().flatten();
-        let neighbours = neighbours.flat_map(|(_, list)| list.as_array().into_iter().flatten());
-        let is_full = |neighbour: &&Value| {
-            let state = neighbour["nbrState"].as_str();
-            state.is_some_and(|state| state.starts_with("Full"))
-        };
-        neighbours.filter(is_full).count()
-    }
-
-    /// Number of established BGP sessions.
-    fn established(&self) -> usize {
-        let state = self.state("bgpd", "show bgp neighbors json");
-        let sessions = state.as_object().into_iter().flatten();
-        let is_up = |(_, session): &(&String, &Value)| session["bgpState"] == "Established";
-        sessions.filter(is_up).count()
-    }
-
-    /// Number of BFD sessions that are up.
-    fn bfd_up(&self) -> usize {
-        let state = self.state("bfdd", "show bfd peers json");
-        let sessions = state.as_array().into_iter().flatten();
-        sessions.filter(|peer| peer["status"] == "up").count()
-    }
-
-    /// Sessions of BGP that ended, by peer.
-    fn dropped(&self) -> Result<BTreeMap<String, u64>, Error> {
-        let sessions = self.counts("bgpd", "show bgp neighbors json")?;
-        let sessions = sessions.as_object().into_iter().flatten();
-        Ok(sessions
-            .filter_map(|(peer, session)| {
-                Some((peer.clone(), session["connectionsDropped"].as_u64()?))
-            })
-            .collect())
-    }
-
-    /// Sessions of BFD that went down, by peer.
-    fn downs(&self) -> Result<BTreeMap<String, u64>, Error> {
-        let peers = self.counts("bfdd", "show bfd peers counters json")?;
-        let peers = peers.as_array().into_iter().flatten();
-        Ok(peers
-            .filter_map(|peer| {
-                let name = peer["peer"].as_str()?.to_owned();
-                Some((name, peer["session-down"].as_u64()?))
-            })
-            .collect())
-    }
-
-    fn counts(&self, daemon: &str, command: &str) -> Result<Value, Error> {
-        let doing = format!("cannot read the counters of {daemon} of {}", self.name);
-        self.show(daemon, command).map_err(Error::io(doing))
+    /// Counts the ends of a protocol's adjacencies so far, by port of FE `n`.
+    fn ended(&self, protocol: &Protocol) -> Result<Ended, Error> {
+        let daemon = protocol.daemon;
+        match protocol.ends {
+            Ends::Log(event, [before, after], state) => {
+                let log = fs::read_to_string(self.folder.join(format!("{daemon}.log")));
+                let log = log.map_err(Error::io(format!("cannot read the log of {daemon}")))?;
+                Ok(Box::new(move |port, n| {
+                    let device = format!("{before}{}{after}", port.device(n));
+                    lines_with(&log, &[event, &device, state])
+                }))
+            }
+            Ends::Counter(command, field) => {
+                let doing = format!("cannot read the counters of {daemon} of {}", self.name);
+                let answer = self.show(daemon, command).map_err(Error::io(doing))?;
+                Ok(Box::new(move |port, _| {
+                    let peer = port.peer().to_string();
+                    let mut peers = entries(&answer, &[""]).into_iter();
+                    let entry = peers.find(|(key, entry)| *key == peer || entry["peer"] == *peer);
+                    entry
+                        .and_then(|(_, entry)| entry[field].as_u64())
+                        .unwrap_or(0)
+                }))
+            }
+        }
     }
 }
 
-/// The ports of FE `n` through which its router has OSPF neighbours: all but that to the other AS.
-fn ospf_ports(n: u32) -> impl Iterator<Item = Port> {
+/// The ports of FE `n` through which its router has neighbours of its own AS: all but that to the other AS.
+fn inner_ports(n: u32) -> impl Iterator<Item = Port> {
     let is_edge = move |port: &Port| n == 3 && port.name == "a";
     ports(n).into_iter().filter(move |port| !is_edge(port))
 }
@@ -403,8 +476,8 @@ fn sessions(n: u32) -> Vec<(String, u32)> {
 struct Configuration {
     name: String,
     id: String,
-    /// Devices with OSPF, and their area.
-    ospf: Vec<(String, u32)>,
+    /// Devices with OSPF, OSPFv3 and IS-IS, and their area of OSPF.
+    inner: Vec<(String, u32)>,
     own_as: u32,
     /// The peers of BGP and BFD, and their AS.
     peers: Vec<(String, u32)>,
@@ -416,11 +489,11 @@ impl Configuration {
     /// Router v`n`, whose area towards r1 is another.
     fn of_router(n: u32) -> Self {
         let area = |port: &Port| u32::from((n, port.name) == (1, "a"));
-        let ospf = ospf_ports(n).map(|port| (port.device(n), area(&port)));
+        let inner = inner_ports(n).map(|port| (port.device(n), area(&port)));
         Self {
             name: format!("v{n}"),
             id: format!("9.9.9.{n}"),
-            ospf: ospf.collect(),
+            inner: inner.collect(),
             own_as: OWN_AS,
             peers: sessions(n),
             announces: None,
@@ -431,12 +504,12 @@ impl Configuration {
     fn of_neighbour(n: u32, name: &str) -> Self {
         let area = u32::from(n == 1);
         let devices = ["eth0", "lo"].map(|device| (device.to_owned(), area));
-        let is_edge = ospf_ports(n).all(|port| port.name != "a");
+        let is_edge = inner_ports(n).all(|port| port.name != "a");
         let has_bgp = sessions(n).iter().any(|(_, peer)| *peer == OWN_AS + n);
         Self {
             name: name.to_owned(),
             id: format!("{n}.{n}.{n}.{n}"),
-            ospf: devices.into_iter().filter(|_| !is_edge).collect(),
+            inner: devices.into_iter().filter(|_| !is_edge).collect(),
             own_as: OWN_AS + n,
             peers: Vec::from_iter(has_bgp.then(|| (format!("10.0.{n}.1"), OWN_AS))),
             announces: is_edge.then(|| format!("{}/32", loopback(n))),
@@ -446,8 +519,34 @@ impl Configuration {
     /// The configuration of a daemon.
     fn of(&self, daemon: &str) -> String {
         let mut text = format!("hostname {}\n", self.name);
+        let id = &self.id;
+        // All routers are in one area of IS-IS, and of its level 2.
+        let digits = id.split('.').map(|byte| format!("{byte:0>3}"));
+        let digits = digits.collect::<String>();
+        let [first, second, third] = [0, 4, 8].map(|at| &digits[at..at + 4]);
         match daemon {
-            "ospfd" => self.add_ospf(&mut text),
+            "ospfd" => self.add_inner(
+                &mut text,
+                |area| ospf_at("ip ospf", area),
+                &format!("router ospf\n ospf router-id {id}\n log-adjacency-changes\n redistribute bgp\n"),
+            ),
+            "ospf6d" => self.add_inner(
+                &mut text,
+                |area| ospf_at("ipv6 ospf6", area),
+                &format!("router ospf6\n ospf6 router-id {id}\n log-adjacency-changes\n"),
+            ),
+            "isisd" => self.add_inner(
+                &mut text,
+                |_| {
+                    " ip router isis lab\n isis network point-to-point\n isis hello-interval 1\n \
+                     isis hello-multiplier 4\n"
+                        .to_owned()
+                },
+                &format!(
+                    "router isis lab\n net 49.0001.{first}.{second}.{third}.00\n is-type level-2-only\n \
+                     log-adjacency-changes\n"
+                ),
+            ),
             "bgpd" => self.add_bgp(&mut text),
             // zebra has the addresses of the kernel, and bfdd the peers of bgpd.
             _ => {}
@@ -455,22 +554,15 @@ impl Configuration {
         text
     }
 
-    // Writing to a string cannot fail.
-    fn add_ospf(&self, text: &mut String) {
-        for (device, area) in &self.ospf {
-            let _ = write!(
-                text,
-                "interface {device}\n ip ospf network point-to-point\n ip ospf hello-interval 1\n \
-                 ip ospf dead-interval 4\n ip ospf area {area}\n"
-            );
+    /// Adds lines for each device with protocols within the AS, and for the router.
+    fn add_inner(&self, text: &mut String, at: impl Fn(u32) -> String, router: &str) {
+        for (device, area) in &self.inner {
+            *text += &format!("interface {device}\n{}", at(*area));
         }
-        let _ = write!(
-            text,
-            "router ospf\n ospf router-id {}\n log-adjacency-changes\n redistribute bgp\n",
-            self.id
-        );
+        *text += router;
     }
 
+    // Writing to a string cannot fail.
     fn add_bgp(&self, text: &mut String) {
         let Self { own_as, id, .. } = self;
         let _ = write!(
@@ -490,25 +582,45 @@ impl Configuration {
     }
 }
 
+/// OSPF at a device: the same for both versions, but for the beginning of each command.
+fn ospf_at(version: &str, area: u32) -> String {
+    let lines = [
+        "network point-to-point".to_owned(),
+        "hello-interval 1".to_owned(),
+        "dead-interval 4".to_owned(),
+        format!("area {area}"),
+    ];
+    lines.map(|line| format!(" {version} {line}\n")).concat()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_neighbour_that_leaves_full_counts_at_its_port() {
+    fn an_adjacency_that_ends_counts_at_its_port() {
         let log = "2026/11/29 10:53:00 OSPF: [X] AdjChg: Nbr 1.1.1.1(default) on fe1.a:10.0.1.1: Full -> Deleted\n\
                    2026/11/29 10:53:01 OSPF: [X] AdjChg: Nbr 1.1.1.1(default) on fe1.a:10.0.1.1: Loading -> Full\n\
-                   2026/11/29 10:53:02 OSPF: [X] AdjChg: Nbr 9.9.9.2(default) on fe1.b:10.1.12.1: Full -> Init\n";
-        assert_eq!(left_full(log, "fe1.a"), 1);
-        assert_eq!(left_full(log, "fe1.b"), 1);
-        assert_eq!(left_full(log, "fe1.c"), 0);
+                   2026/11/29 10:53:02 OSPF: [X] AdjChg: Nbr 9.9.9.2(default) on fe1.b:10.1.12.1: Full -> Init\n\
+                   2026/11/29 10:53:02 OSPF6: [X] AdjChg: Nbr 9.9.9.2(default) on 9.9.9.2%fe1.b: Full -> Init (1-Way)\n\
+                   2026/11/29 10:53:02 ISIS: [X] %ADJCHANGE: Adjacency to v2 (fe1.b) for level-2 changed from \
+                   Up to Down, holding time expired\n";
+        let number = |protocol: &Protocol, device: &str| match protocol.ends {
+            Ends::Log(event, [before, after], state) => {
+                lines_with(log, &[event, &format!("{before}{device}{after}"), state])
+            }
+            Ends::Counter(..) => 0,
+        };
+        let numbers =
+            PROTOCOLS.map(|p| ["fe1.a", "fe1.b", "fe1.c"].map(|device| number(&p, device)));
+        assert_eq!(numbers[..3], [[1, 1, 0], [0, 1, 0], [0, 1, 0]]);
     }
 
     #[test]
     fn each_session_has_two_ends() {
         assert_eq!(sessions(1).len() + sessions(2).len() + sessions(3).len(), 4);
         let edge = Configuration::of_neighbour(3, "x");
-        assert!(edge.ospf.is_empty() && edge.announces.is_some());
+        assert!(edge.inner.is_empty() && edge.announces.is_some());
         assert_eq!(edge.peers, [("10.0.3.1".to_owned(), 65_000)]);
         assert!(Configuration::of_neighbour(2, "r2").peers.is_empty());
         let text = Configuration::of_router(1).of("ospfd");

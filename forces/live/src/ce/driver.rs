@@ -24,12 +24,14 @@ use tokio::task::JoinSet;
 use weir_base::Instant;
 use weir_ce::Control;
 use weir_ce::contract::{Answer, FeConfig, Output, Refusal, Request, Ticket};
+use weir_ce::control::{FES, NETWORK, unread};
 use weir_ce::controller::{Bridge, ControllerPlan, DeviceRequest};
 use weir_ce::exception::remote::RemotePlan;
 use weir_ce::exception::remotes::{Effect, Remotes};
+use weir_ce::explain::{Destination, unanswered};
 use weir_ce::network::{Keys, PathService};
 use weir_ce::router::RouterPlan;
-use weir_model::{Class, Value};
+use weir_model::{Class, RouteExplanation, Value};
 use weir_network::NetworkPlan;
 use weir_protocol::session::ce::LinkId;
 use weir_protocol::wire::Id;
@@ -50,6 +52,9 @@ pub use self::tables::TABLES;
 const INPUTS_MAX: usize = 256;
 /// Timeout for an answer; every request ends sooner.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+/// Maximum FEs that one request reads at a time.
+const AT_ONCE: usize = 64;
 
 /// Longest time for the links to carry the last messages when the control element ends.
 const LEAVE_MAX: Duration = Duration::from_secs(1);
@@ -86,12 +91,77 @@ impl Handle {
         sent.map_err(|_| self::ended())
     }
 
+    /// Ends the association and all links of an FE, which must authenticate again.
+    pub async fn expel(&self, fe: Id) -> Result<(), Refusal> {
+        let sent = self.inputs.send(Input::Expel(fe)).await;
+        sent.map_err(|_| ended())
+    }
+
     /// The rows of a table of the CE.
     pub async fn table(&self, class: &'static Class) -> Result<Value, Refusal> {
+        if class.id == NETWORK.id {
+            return self.network().await;
+        }
+        self.own_table(class).await
+    }
+
+    async fn own_table(&self, class: &'static Class) -> Result<Value, Refusal> {
         let (answer, answered) = oneshot::channel();
         let sent = self.inputs.send(Input::Table(class, answer)).await;
         sent.map_err(|_| ended())?;
         answered.await.map_err(|_| ended())
+    }
+
+    /// The rows of the table `network`, each read from its FE.
+    async fn network(&self) -> Result<Value, Refusal> {
+        let answers = self.ask_each(|fe| Request::Network(fe, None)).await?;
+        let rows = answers.into_iter().filter_map(|(fe, answer)| match answer {
+            Ok(Answer::Value(row)) => Some(row),
+            Ok(_) => None,
+            Err(refusal) => Some(unread(&fe, &refusal.to_string())),
+        });
+        Ok(Value::List(rows.collect()))
+    }
+
+    /// Explains whether packets to a destination leave an FE, or each FE.
+    pub async fn explain(
+        &self,
+        destination: Destination,
+        fe: Option<String>,
+    ) -> Result<Vec<RouteExplanation>, Refusal> {
+        let request = |fe| Request::Explain(fe, destination, None);
+        let answers = match fe {
+            Some(fe) => vec![(fe.clone(), Ok(self.ask(request(fe)).await?))],
+            None => self.ask_each(request).await?,
+        };
+        let explained = answers.into_iter().filter_map(|(fe, answer)| match answer {
+            Ok(Answer::Explained(explanation)) => Some(explanation),
+            Ok(_) => None,
+            Err(refusal) => Some(unanswered(&fe, destination, refusal.to_string())),
+        });
+        Ok(explained.collect())
+    }
+
+    /// Sends a request about each FE, several at a time. Returns the names of the FEs, in order, each with its answer.
+    async fn ask_each(
+        &self,
+        request: impl Fn(String) -> Request,
+    ) -> Result<Vec<(String, Result<Answer, Refusal>)>, Refusal> {
+        let fes = self.own_table(&FES).await?;
+        let names = fes.rows().iter().filter_map(|row| row.text("fe"));
+        let mut names: Vec<String> = names.map(str::to_owned).collect();
+        names.sort_unstable();
+        let mut answers = Vec::with_capacity(names.len());
+        for names in names.chunks(AT_ONCE) {
+            let tasks = names.iter().map(|name| {
+                let (handle, request) = (self.clone(), request(name.clone()));
+                (name, tokio::spawn(async move { handle.ask(request).await }))
+            });
+            for (name, task) in tasks.collect::<Vec<_>>() {
+                answers.push((name.clone(), task.await.map_err(|_| ended())?));
+            }
+        }
+        Ok(answers)
     }
 }
 
@@ -185,6 +255,13 @@ impl Driver {
         self
     }
 
+    /// Joins several control elements, which share their store. Must be called within a runtime.
+    pub fn with_cluster(mut self, cluster: super::Cluster) -> std::io::Result<Self> {
+        self.control.share(clock::now(), cluster.hold());
+        cluster.start(self.sender.clone())?;
+        Ok(self)
+    }
+
     /// Adds routing suites, which route for FEs at `remotes`. Must be called within a runtime.
     pub fn with_routers(
         mut self,
@@ -259,7 +336,7 @@ impl Driver {
                 self.remotes.poll_timeout(),
                 self.paths.poll_timeout(),
             ];
-            let wait = timeouts.into_iter().flatten().min().map(until);
+            let wait = timeouts.into_iter().flatten().min().map(clock::until);
             let timer = async {
                 match wait {
                     Some(wait) => tokio::time::sleep(wait).await,
@@ -308,6 +385,7 @@ impl Driver {
             }
         };
         let _ = tokio::time::timeout(LEAVE_MAX, ended).await; // a peer that does not read misses its teardown
+        self.store.leave();
     }
 
     fn handle(&mut self, input: Input) {
@@ -318,7 +396,10 @@ impl Driver {
                 self.answers.insert(ticket, answer);
                 match request {
                     Request::Path(command) => self.paths.request(now, ticket, command),
-                    request => self.control.request(now, ticket, request),
+                    request => {
+                        let request = self.with_suite(request);
+                        self.control.request(now, ticket, request);
+                    }
                 }
             }
             Input::Table(class, answer) => {
@@ -328,6 +409,7 @@ impl Driver {
                 self.control.replace_members(now, members, &ended);
                 self.replace_network(now, network, BTreeMap::new());
             }
+            Input::Expel(fe) => self.control.expel(now, fe),
             Input::Opened(transport, link) => self.open(now, transport, link),
             Input::Message(link, bytes) => self.control.handle_message(now, link, &bytes),
             Input::Ended(link) => {
@@ -341,12 +423,46 @@ impl Driver {
                     self.control.handle_stored(now, ticket, done);
                 }
             }
+            #[cfg(feature = "etcd")]
+            Input::Leads(until) => self.control.lead(now, until),
+            #[cfg(feature = "etcd")]
+            Input::Follows(leader) => self.control.follow(now, leader),
+            #[cfg(feature = "etcd")]
+            Input::Shared {
+                changes,
+                revoked,
+                is_all,
+            } => {
+                self.control.replace_kept(changes, is_all);
+                if let Some(pinned) = &self.pinned {
+                    let owners = || BTreeSet::from_iter(pinned.peers.owners().into_values());
+                    let before = owners();
+                    pinned.peers.revoke(revoked);
+                    let gone = &before - &owners();
+                    gone.into_iter().for_each(|fe| self.control.expel(now, fe));
+                }
+            }
             Input::Sampled(id, samples) => self.bridge.handle_device(now, id, samples),
             Input::Frame(interface, frame) => {
                 self.remotes
                     .handle_frame(now, &mut self.control, &interface, frame);
             }
             Input::Deaf(_) => {} // handled by the caller
+        }
+    }
+
+    /// Adds to a request what the routing suite of its FE has.
+    fn with_suite(&self, request: Request) -> Request {
+        match request {
+            Request::Network(fe, _) => {
+                let suite = self.suites.report(&fe);
+                Request::Network(fe, suite)
+            }
+            Request::Explain(fe, destination, _) => {
+                let suite = self.suites.view(&fe, destination);
+                Request::Explain(fe, destination, suite)
+            }
+            other => other,
         }
     }
 
@@ -358,6 +474,12 @@ impl Driver {
     fn open(&mut self, now: Instant, transport: Transport, link: Link) {
         let id = LinkId(self.number());
         let peer = format!("{} {}", transport.word(), link.peer);
+        if let (Some(proof), Some(pinned)) = (link.proved.zip(link.pin), &self.pinned)
+            && !pinned.peers.has(proof)
+        {
+            tracing::warn!(%peer, "refused: its certificate was revoked meanwhile");
+            return;
+        }
         if !self.control.handle_connected(now, id, link.proved, &peer) {
             tracing::warn!(%peer, "refused: too many links");
             return; // dropping the link closes it
@@ -465,11 +587,6 @@ impl Driver {
             });
         }
     }
-}
-
-/// Time from now until an instant.
-fn until(at: Instant) -> Duration {
-    Duration::from_nanos(at.since(clock::now()).as_nanos())
 }
 
 async fn accept(transport: Transport, mut listener: Listener, inputs: mpsc::Sender<Input>) {

@@ -50,6 +50,10 @@ pub(super) fn element(journal: &LogEvent) {
         LogEvent::Refused(fe, why) => tracing::error!(fe, why, "refuses the desired configuration"),
         LogEvent::Unroutable(fe, why) => tracing::warn!(fe, why, "refuses routes"),
         LogEvent::Lacks(fe, why) => tracing::warn!(fe, why, "its kernel lacks routes"),
+        LogEvent::Leads => tracing::info!("this control element leads"),
+        LogEvent::Follows(leader) => {
+            tracing::warn!(leader = leader.as_deref().unwrap_or("none"), "follows");
+        }
         LogEvent::Regained(fe, lost) => tracing::info!(fe, lost, "its kernel has all routes again"),
     }
 }

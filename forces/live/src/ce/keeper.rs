@@ -90,4 +90,10 @@ pub(super) const COLUMNS: &[Column<Health>] = &[
         .about("Why changes cannot be written.")
         .shown(&[Cell::new("WHY").or("")])
         .read(|health| health.error.clone().into()),
+    Component::new(6, "leader", Type::Text, "ce-a")
+        .optional()
+        .varying()
+        .about("Name of the control element that leads, if several share their desired state.")
+        .shown(&[Cell::new("LEADER").or("-")])
+        .read(|health| health.leader.clone().into()),
 ];

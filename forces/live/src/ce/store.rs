@@ -12,6 +12,9 @@
 //! | `component`, FE, path of class, instance and names | the value as text |
 //! | `route`, FE, prefix, metric | next router (or nothing), tab, port |
 //! | `request`, number of a request for a path | its keys and values as JSON |
+//! | `revoked`, FE, SHA-256 of a certificate | `+` |
+//!
+//! The store of several control elements is in etcd instead (`etcd`), with the same keys and values.
 //!
 //! The store confirms a change when both files have it on disk, so the change survives `kill -9` and a loss of power.
 //! Only the last line of `STORE` can be torn, and only while the copy does not have that line. Anything else is damage:
@@ -20,11 +23,13 @@
 
 mod files;
 mod log;
+#[cfg(feature = "etcd")]
+pub(super) mod shared;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use weir_base::setting::Scalar;
 use weir_ce::contract::{PathRecord, Records};
@@ -35,6 +40,7 @@ use weir_model::ComponentPath;
 
 use self::files::Files;
 use self::log::Entry;
+use crate::tml::identity::Fingerprint;
 use weir_live::mutex::lock;
 
 /// Separates the parts of a key or value. Names are printable, so they never contain it.
@@ -46,8 +52,15 @@ const UNWRITABLE: &str = "the store cannot be written: operators' changes are re
 /// The store.
 #[derive(Debug)]
 pub struct Store {
-    files: Mutex<Files>,
-    health: Mutex<Health>,
+    backend: Backend,
+    health: Arc<Mutex<Health>>,
+}
+
+#[derive(Debug)]
+enum Backend {
+    Files(Mutex<Files>),
+    #[cfg(feature = "etcd")]
+    Etcd(shared::Shared),
 }
 
 /// State of a store.
@@ -61,6 +74,8 @@ pub struct Health {
     pub failures: u64,
     /// Why the store cannot write changes now; `None` if it can.
     pub error: Option<String>,
+    /// Name of the leader of several control elements.
+    pub leader: Option<String>,
 }
 
 /// Everything stored for one FE.
@@ -125,48 +140,56 @@ impl Store {
             bytes: files.main.length,
             failures: 0,
             error,
+            leader: None,
         };
         Ok(Self {
-            files: Mutex::new(files),
-            health: Mutex::new(health),
+            backend: Backend::Files(Mutex::new(files)),
+            health: Arc::new(Mutex::new(health)),
         })
+    }
+
+    /// The store of several control elements, in etcd.
+    #[cfg(feature = "etcd")]
+    pub(super) const fn shared(shared: shared::Shared, health: Arc<Mutex<Health>>) -> Self {
+        Self {
+            backend: Backend::Etcd(shared),
+            health,
+        }
+    }
+
+    /// Lets another control element lead, before this one ends. Blocks, but not for long.
+    pub fn leave(&self) {
+        match &self.backend {
+            Backend::Files(_) => {}
+            #[cfg(feature = "etcd")]
+            Backend::Etcd(shared) => shared.leave(),
+        }
+    }
+
+    fn state(&self) -> Result<BTreeMap<String, String>, String> {
+        match &self.backend {
+            Backend::Files(files) => lock(files).state(),
+            #[cfg(feature = "etcd")]
+            Backend::Etcd(shared) => Ok(shared.state()),
+        }
     }
 
     /// Everything in the store, by FE name.
     pub fn read(&self) -> Result<BTreeMap<String, Kept>, String> {
         let mut all: BTreeMap<String, Kept> = BTreeMap::new();
-        for (key, text) in lock(&self.files).state()? {
-            let mut parts = key.split(SEPARATOR);
-            let (Some(table), Some(fe)) = (parts.next(), parts.next()) else {
-                return Err(format!(
-                    "the store has an invalid key `{}`",
-                    key.escape_debug()
-                ));
+        for (key, text) in self.state()? {
+            let Some((fe, records)) = records(&key, Some(&text))? else {
+                continue;
             };
-            let wrong = || {
-                format!(
-                    "the store has an invalid entry `{}`: `{}`",
-                    key.escape_debug(),
-                    text.escape_debug()
-                )
-            };
-            if table == "request" {
-                continue; // belongs to the network
-            }
-            let kept = all.entry(fe.to_owned()).or_default();
-            match table {
-                "desired" => {
-                    let wish = wish(&text).ok_or_else(wrong)?;
-                    kept.desired.insert(ComponentPath::new(parts), wish);
-                }
-                "component" => {
-                    kept.components.insert(ComponentPath::new(parts), text);
-                }
-                "route" => {
-                    let (key, hop) = route(parts, &text).ok_or_else(wrong)?;
-                    kept.routes.put(key, Some(hop));
-                }
-                _ => return Err(wrong()),
+            let kept = all.entry(fe).or_default();
+            let set = |(path, value)| Some((path, value?));
+            kept.desired
+                .extend(records.desired.into_iter().filter_map(set));
+            let set = |(path, text)| Some((path, text?));
+            kept.components
+                .extend(records.components.into_iter().filter_map(set));
+            for (key, hop) in records.routes {
+                kept.routes.put(key, hop);
             }
         }
         Ok(all)
@@ -174,7 +197,7 @@ impl Store {
 
     /// The path requests, by number.
     pub fn read_requests(&self) -> Result<BTreeMap<u64, Keys>, String> {
-        let state = lock(&self.files).state()?;
+        let state = self.state()?;
         let requests = state.into_iter().filter_map(|(key, text)| {
             let number = key.strip_prefix("request")?.strip_prefix(SEPARATOR)?;
             let wrong = || {
@@ -194,6 +217,28 @@ impl Store {
         let text = keys.as_ref().map(serde_json::to_string).transpose();
         let text = text.map_err(|e| e.to_string())?;
         self.change(&[(key("request", &number.to_string(), [])?, text)])
+    }
+
+    /// The revoked certificates, each with the name of its FE.
+    pub fn read_revoked(&self) -> Result<Vec<(Fingerprint, String)>, String> {
+        let state = self.state()?;
+        state
+            .keys()
+            .filter_map(|key| revocation(key).transpose())
+            .collect()
+    }
+
+    /// Durably stores revoked certificates, each with the name of its FE, all or none.
+    pub fn keep_revoked(&self, revoked: &BTreeMap<Fingerprint, String>) -> Result<(), String> {
+        let entry = |(pin, fe): (&Fingerprint, &String)| {
+            let key = key("revoked", fe, [&pin.to_string()[..]])?;
+            Ok((key, Some("+".to_owned())))
+        };
+        let entries = revoked
+            .iter()
+            .map(entry)
+            .collect::<Result<Vec<_>, String>>()?;
+        self.change(&entries)
     }
 
     /// Durably stores changes, all or none.
@@ -228,13 +273,24 @@ impl Store {
 
     /// Retries writing if the last change could not be written.
     pub fn try_again(&self) {
-        if lock(&self.health).error.is_some() {
+        if matches!(self.backend, Backend::Files(_)) && lock(&self.health).error.is_some() {
             let _ = self.change(&[]); // logged, and shown in the table
         }
     }
 
     fn change(&self, entries: &[Entry]) -> Result<(), String> {
-        let mut files = lock(&self.files);
+        match &self.backend {
+            Backend::Files(files) => self.change_files(&mut lock(files), entries),
+            #[cfg(feature = "etcd")]
+            Backend::Etcd(shared) => {
+                let done = shared.change(entries);
+                lock(&self.health).failures += u64::from(done.is_err());
+                done
+            }
+        }
+    }
+
+    fn change_files(&self, files: &mut Files, entries: &[Entry]) -> Result<(), String> {
         let done = files.change(entries).map_err(|e| e.to_string());
         let mut health = lock(&self.health);
         health.bytes = files.main.length;
@@ -253,6 +309,58 @@ impl Store {
         }
         done
     }
+}
+
+/// The FE and the record of an entry; without a text the entry is removed. `None` if the entry belongs to the network, or
+/// to the registrar.
+pub(super) fn records(key: &str, text: Option<&str>) -> Result<Option<(String, Records)>, String> {
+    let mut parts = key.split(SEPARATOR);
+    let (Some(table), Some(fe)) = (parts.next(), parts.next()) else {
+        return Err(format!(
+            "the store has an invalid key `{}`",
+            key.escape_debug()
+        ));
+    };
+    let wrong = || {
+        format!(
+            "the store has an invalid entry `{}`: `{}`",
+            key.escape_debug(),
+            text.unwrap_or_default().escape_debug()
+        )
+    };
+    let mut records = Records::default();
+    match table {
+        "request" | "revoked" => return Ok(None),
+        "desired" => {
+            let value = text.map(|text| wish(text).ok_or_else(wrong)).transpose()?;
+            records.desired.push((ComponentPath::new(parts), value));
+        }
+        "component" => {
+            let text = text.map(str::to_owned);
+            records.components.push((ComponentPath::new(parts), text));
+        }
+        "route" => {
+            let key = route_key(parts).ok_or_else(wrong)?;
+            let hop = text.map(|text| hop(text).ok_or_else(wrong)).transpose()?;
+            records.routes.push((key, hop));
+        }
+        _ => return Err(wrong()),
+    }
+    Ok(Some((fe.to_owned(), records)))
+}
+
+/// The revoked certificate of a key, and the name of its FE; `None` if the key is another entry.
+pub(super) fn revocation(key: &str) -> Result<Option<(Fingerprint, String)>, String> {
+    let rest = key
+        .strip_prefix("revoked")
+        .and_then(|key| key.strip_prefix(SEPARATOR));
+    let Some(rest) = rest else {
+        return Ok(None);
+    };
+    let entry = rest.split_once(SEPARATOR);
+    let entry = entry.and_then(|(fe, pin)| Some((Fingerprint::parse(pin)?, fe.to_owned())));
+    let wrong = || format!("the store has an invalid key `{}`", key.escape_debug());
+    entry.ok_or_else(wrong).map(Some)
 }
 
 fn key<'a>(
@@ -274,18 +382,19 @@ fn key<'a>(
     Ok(key)
 }
 
-fn route<'a>(mut key: impl Iterator<Item = &'a str>, text: &str) -> Option<(RouteKey, Hop)> {
-    let (prefix, metric) = (key.next()?, key.next()?);
+fn route_key<'a>(mut parts: impl Iterator<Item = &'a str>) -> Option<RouteKey> {
+    let (prefix, metric) = (parts.next()?, parts.next()?);
+    Some((prefix.parse().ok()?, metric.parse().ok()?))
+}
+
+fn hop(text: &str) -> Option<Hop> {
     let (gateway, port) = text.split_once(SEPARATOR)?;
     let gateway = match gateway {
         "" => None,
         gateway => Some(gateway.parse().ok()?),
     };
     let port = port.into();
-    Some((
-        (prefix.parse().ok()?, metric.parse().ok()?),
-        Hop { gateway, port },
-    ))
+    Some(Hop { gateway, port })
 }
 
 fn text(wish: &DesiredValue) -> String {
@@ -321,7 +430,8 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::files::CHANGES_BYTES_MIN;
-    use super::log::with_suffix;
+    use weir_live::file::with_suffix;
+
     use super::*;
 
     /// A directory for one test, deleted with this value.

@@ -19,6 +19,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
+use weir_ce::contract::SuiteReport;
+use weir_ce::explain::{Destination, SuiteRoute, SuiteView, Withheld};
 use weir_ce::route::{Hop, LearntRecord, LearntRoute};
 use weir_ce::router::RouterPlan;
 use weir_live::kernel::follow;
@@ -27,8 +29,9 @@ use weir_live::kernel::tables::TableState;
 use weir_live::mutex::lock;
 use weir_model::class::{Cell, Layout, Type, Unit};
 use weir_model::column::{self, Column, Row, components};
-use weir_model::{Class, Component, Value};
-use weir_path::ip::tables::{Action, NextHop, Route};
+use weir_model::target::HOPS_MAX;
+use weir_model::{Class, Component, Discard, Target, Value};
+use weir_path::ip::tables::{Action, NextHop, Route, Tables};
 
 use super::taps::within;
 
@@ -65,6 +68,8 @@ struct State {
     /// Prefixes whose route the FE gets in a different form, or not at all, with the reason.
     differing: BTreeMap<IpNet, &'static str>,
     trouble: Option<String>,
+    /// The latest tables of the kernel and of zebra. They share unchanged parts with the followed tables.
+    tables: Tables,
     /// Whether the kernel has been read since the start of the control element.
     is_followed: bool,
 }
@@ -143,6 +148,89 @@ impl Suites {
         let views = views.iter().map(|(suite, state)| (&suite.plan, &**state));
         column::rows(COLUMNS, views)
     }
+
+    fn of(&self, fe: &str) -> Option<&Suite> {
+        let found = self.all.iter().find(|suite| suite.plan.fe == fe);
+        found.map(|suite| &**suite)
+    }
+
+    /// The report of the suite of an FE.
+    pub(super) fn report(&self, fe: &str) -> Option<SuiteReport> {
+        let suite = self.of(fe)?;
+        let state = lock(&suite.state);
+        let known = state.tables.neighbours.iter();
+        let known = known.filter(|((_, address), _)| !address.is_multicast());
+        let neighbours = known.filter_map(|((interface, address), neighbour)| {
+            let interface = state.tables.interfaces.get(interface)?;
+            let port = suite.ports.get(&interface.name)?;
+            Some((Arc::clone(port), *address, neighbour.mac().is_some()))
+        });
+        Some(SuiteReport {
+            router: suite.plan.name.clone(),
+            namespace: suite.plan.namespace.clone(),
+            differing: state.differing.len() as u64,
+            first_differing: state.first_differing(),
+            trouble: state.trouble.clone(),
+            neighbours: neighbours.collect(),
+        })
+    }
+
+    /// The route of the suite of an FE for a destination.
+    pub(super) fn view(&self, fe: &str, destination: Destination) -> Option<SuiteView> {
+        let suite = self.of(fe)?;
+        let state = lock(&suite.state);
+        let found = match destination {
+            Destination::Address(address) => state.tables.route(address),
+            Destination::Prefix(prefix) => {
+                state.tables.route_of(prefix).map(|route| (prefix, route))
+            }
+        };
+        let found = found.filter(|(_, route)| route.action != Action::Reserved);
+        let route = found.map(|(prefix, route)| SuiteRoute {
+            prefix,
+            protocol: route.protocol,
+            shown: shown(&state.tables, route),
+            withheld: suite.learnt(&state.tables, &prefix, route).err(),
+            is_waiting: state.waiting.contains_key(&prefix),
+        });
+        Some(SuiteView {
+            router: suite.plan.name.clone(),
+            namespace: suite.plan.namespace.clone(),
+            route: match &state.trouble {
+                Some(why) => Err(why.clone()),
+                None => Ok(route),
+            },
+        })
+    }
+}
+
+/// A route as in `ip route`, without prefix and protocol.
+fn shown(tables: &Tables, route: &Route) -> String {
+    let hop = |hop: &NextHop| {
+        let interface = tables.interfaces.get(&hop.interface);
+        let interface = interface.map_or("?", |interface| &interface.name);
+        match hop.gateway {
+            Some(gateway) => format!("via {gateway} dev {interface}"),
+            None => format!("dev {interface}"),
+        }
+    };
+    let target = match &route.action {
+        Action::Forward(hops) => hops.iter().map(hop).collect::<Vec<_>>().join(", "),
+        Action::Local => "local".to_owned(),
+        Action::Blackhole => Discard::Blackhole.word().to_owned(),
+        Action::Unreachable => Discard::Unreachable.word().to_owned(),
+        Action::Prohibit => Discard::Prohibit.word().to_owned(),
+        Action::Throw | Action::Reserved => "throw".to_owned(),
+        Action::BySource(_) => "by source".to_owned(),
+    };
+    format!("{target} metric {}", route.metric)
+}
+
+impl State {
+    fn first_differing(&self) -> Option<String> {
+        let (prefix, why) = self.differing.first_key_value()?;
+        Some(format!("{prefix}: {why}"))
+    }
 }
 
 impl Suite {
@@ -161,7 +249,7 @@ impl Suite {
             runtime.block_on(async {
                 tokio::select! {
                     ended = follow::follow(fpm, publish) => ended.map_err(io::Error::other),
-                    () = self.hold(changed) => unreachable!("it waits for ever"),
+                    () = self.hold(changed) => unreachable!("it waits forever"),
                 }
             })
         };
@@ -171,7 +259,7 @@ impl Suite {
         }
     }
 
-    /// Declares the routes complete after [`HOLD`], and waits for ever.
+    /// Declares the routes complete after [`HOLD`], and waits forever.
     async fn hold(&self, changed: &Notify) {
         tokio::time::sleep(HOLD).await;
         lock(&self.state).is_complete = true;
@@ -185,16 +273,17 @@ impl Suite {
         let mut new = State::default();
         for prefix in changed.iter().flatten() {
             let route = tables.active(prefix);
-            self.note(&mut new, tables, *prefix, route.as_ref());
+            self.note(&mut new, tables.tables(), *prefix, route.as_ref());
         }
         if is_all {
             for (prefix, route) in tables.tables().routes() {
-                self.note(&mut new, tables, prefix, Some(route));
+                self.note(&mut new, tables.tables(), prefix, Some(route));
             }
             new.waiting.retain(|_, route| route.is_some());
         }
         let mut state = lock(&self.state);
         state.trouble = None;
+        state.tables = tables.tables().clone();
         if is_all {
             // An earlier control element has left the TAPs, so the kernel has what the suite has found.
             if !state.is_followed && self.plan.fpm.is_none() && self.has_taps(tables) {
@@ -208,7 +297,7 @@ impl Suite {
                 .retain(|prefix, _| !new.waiting.contains_key(prefix));
             let room = DIFFERING_MAX.saturating_sub(state.differing.len());
             state.differing.extend(new.differing.into_iter().take(room));
-            state.waiting.append(&mut new.waiting);
+            state.waiting.extend(new.waiting); // `append` would visit all that wait
         }
     }
 
@@ -219,9 +308,10 @@ impl Suite {
         self.ports.keys().all(exists)
     }
 
-    fn note(&self, state: &mut State, tables: &TableState, prefix: IpNet, route: Option<&Route>) {
-        let (learnt, differing) = match route {
-            Some(route) => self.learnt(tables, &prefix, route),
+    fn note(&self, state: &mut State, tables: &Tables, prefix: IpNet, route: Option<&Route>) {
+        let (learnt, differing) = match route.map(|route| self.learnt(tables, &prefix, route)) {
+            Some(Ok((learnt, differing))) => (Some(learnt), differing),
+            Some(Err(withheld)) => (None, withheld.differing()),
             None => (None, None),
         };
         if let Some(why) = differing.filter(|_| state.differing.len() < DIFFERING_MAX) {
@@ -230,45 +320,67 @@ impl Suite {
         state.waiting.insert(prefix, learnt);
     }
 
-    /// The route that the FE gets, and why the kernel's is another one.
+    /// The route that the FE gets, and why the kernel's route differs; or why the FE gets none.
     fn learnt(
         &self,
-        tables: &TableState,
+        tables: &Tables,
         prefix: &IpNet,
         route: &Route,
-    ) -> (Option<LearntRoute>, Option<&'static str>) {
+    ) -> Result<(LearntRoute, Option<&'static str>), Withheld> {
         let is_local = match prefix.addr() {
             IpAddr::V4(a) => a.is_link_local() || a.is_loopback() || a.is_multicast(),
             IpAddr::V6(a) => a.is_unicast_link_local() || a.is_loopback() || a.is_multicast(),
         };
-        let is_ours = self.plan.protocols.contains(&route.protocol);
-        let hops = match &route.action {
-            _ if is_local && prefix.prefix_len() > 0 || !is_ours => return (None, None),
-            Action::Forward(hops) => hops,
-            Action::Local => return (None, None),
-            Action::Blackhole => return (None, Some("a blackhole")),
-            Action::Unreachable => return (None, Some("unreachable")),
-            Action::Prohibit => return (None, Some("prohibited")),
-            Action::Throw | Action::Reserved => return (None, None),
-            Action::BySource(_) => return (None, Some("depends on the source")),
+        let learnt = |target| LearntRoute {
+            metric: route.metric,
+            protocol: route.protocol,
+            target,
         };
-        let interfaces = &tables.tables().interfaces;
+        let discard = |discard| Ok((learnt(Target::Discard(discard)), None));
+        let hops = match &route.action {
+            Action::Local if self.is_of_tap(tables, prefix) => return Err(Withheld::Redirected),
+            Action::Local | Action::Throw | Action::Reserved => return Err(Withheld::Own),
+            _ if is_local && prefix.prefix_len() > 0 => return Err(Withheld::Own),
+            _ if !self.plan.protocols.contains(&route.protocol) => return Err(Withheld::Protocol),
+            Action::Forward(hops) => hops,
+            Action::Blackhole => return discard(Discard::Blackhole),
+            Action::Unreachable => return discard(Discard::Unreachable),
+            Action::Prohibit => return discard(Discard::Prohibit),
+            Action::BySource(_) => return Err(Withheld::BySource),
+        };
         let hop = |hop: &NextHop| {
-            let interface = interfaces.get(&hop.interface)?;
+            let interface = tables.interfaces.get(&hop.interface)?;
             let port = Arc::clone(self.ports.get(&interface.name)?);
             let is_same = |a: &IpAddr| a.is_ipv4() == prefix.addr().is_ipv4();
             let gateway = hop.gateway;
-            let hop = Hop { gateway, port };
-            gateway.as_ref().is_none_or(is_same).then_some(hop)
+            let weight = u16::try_from(hop.weight).unwrap_or(u16::MAX);
+            let is_possible = gateway.as_ref().is_none_or(is_same);
+            is_possible.then_some((Hop { gateway, port }, weight))
         };
-        let mut own = hops.iter().filter_map(hop);
-        let first = own.next().map(|hop| (route.metric, hop));
-        let differing = match (&first, hops.len()) {
-            (None, _) => Some("through no TAP of the FE, or with a gateway of another family"),
-            (Some(_), 1) => None,
-            (Some(_), _) => Some("several next hops"),
+        let own: Vec<_> = hops.iter().filter_map(hop).collect();
+        let differing = match own.len() {
+            some if some < hops.len() => {
+                Some("some next hops through no TAP of the FE, or of another family")
+            }
+            _ if own
+                .iter()
+                .any(|(_, weight)| usize::from(*weight) > HOPS_MAX) =>
+            {
+                Some("a weight above 256, which counts as 256")
+            }
+            all if all > HOPS_MAX => Some("more than 256 next hops"),
+            _ => None,
         };
-        (first, differing)
+        let target = Target::of_hops(own).ok_or(Withheld::NoTap)?;
+        Ok((learnt(target), differing))
+    }
+
+    /// Whether a prefix is an address of a TAP of the FE.
+    fn is_of_tap(&self, tables: &Tables, prefix: &IpNet) -> bool {
+        let taps = tables.interfaces.values();
+        let taps = taps.filter(|interface| self.ports.contains_key(&interface.name));
+        let mut addresses = taps.flat_map(|tap| &tap.addresses);
+        addresses.any(|address| IpNet::from(address.net.addr()) == *prefix)
     }
 }
 
@@ -320,16 +432,11 @@ const COLUMNS: &[Column<Router>] = &[
         6,
         "first_differing",
         Type::Text,
-        "192.0.2.0/24: several next hops",
+        "192.0.2.0/24: depends on the source",
     )
     .about("The first of them, with the reason.")
     .shown(&[Cell::new("FIRST DIFFERING")])
-    .read(|(_, state)| {
-        let first = state.differing.first_key_value();
-        first
-            .map_or(String::new(), |(prefix, why)| format!("{prefix}: {why}"))
-            .into()
-    }),
+    .read(|(_, state)| state.first_differing().unwrap_or_default().into()),
     Component::new(
         7,
         "trouble",

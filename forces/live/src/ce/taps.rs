@@ -32,7 +32,7 @@ pub(super) enum Trouble {
 /// Why a network namespace cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "cannot enter the network namespace `{0}`: {1}; `ip netns add {0}` makes it, and the CE needs CAP_SYS_ADMIN"
+    "cannot enter the network namespace `{0}`: {1}; `ip netns add {0}` creates it, and the CE needs CAP_SYS_ADMIN"
 )]
 pub(super) struct NoNamespace(String, io::Error);
 
@@ -172,15 +172,15 @@ fn address(plan: &TapPlan) -> Result<(), Trouble> {
     })
 }
 
-/// Gives a new device its addresses a little later: zebra (FRR 8.4) forgets an address of which it hears before it has
-/// taken note of the interface.
+/// Gives a new device its addresses after a short delay: zebra (FRR 8.4) drops an address that is announced before it
+/// knows the interface.
 async fn address_later(plan: TapPlan, has_addresses: Arc<AtomicBool>) {
     tokio::time::sleep(ADDRESS_DELAY).await;
     let done = tokio::task::spawn_blocking(move || address(&plan)).await;
     match done {
         Ok(Ok(())) => has_addresses.store(true, Ordering::Relaxed),
-        Ok(Err(error)) => tracing::error!(%error, "the CE cannot act for a port; trying again"),
-        Err(error) => tracing::error!(%error, "the addresses of a port"),
+        Ok(Err(error)) => tracing::error!(%error, "the CE cannot act for a port; retrying"),
+        Err(error) => tracing::error!(%error, "the task that sets the addresses of a port failed"),
     }
 }
 

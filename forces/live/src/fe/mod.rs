@@ -17,13 +17,15 @@
 //!
 //! - [`links`]: opens, reads and closes links
 //! - [`routes`]: a thread that writes the CE's routes to the kernel; [`kept`]: changes of these routes, and comparison
-//!   with the kernel; [`upkeep`]: when to reinstall missing routes
+//!   with the kernel; [`targets`]: their targets, which may be next-hop objects; [`upkeep`]: when to reinstall missing
+//!   routes
 //! - [`journal`]: the log
 
 mod journal;
 mod kept;
 mod links;
 mod routes;
+mod targets;
 mod upkeep;
 
 use std::collections::{BTreeMap, VecDeque};

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use ipnet::IpNet;
 use weir_base::{Instant, Span};
-use weir_fe::fib::Route;
+use weir_fe::fib::TargetRow;
 use weir_lfb::class::ce_routes::CeRoutes;
 
 /// Initial gap, and maximum gap.
@@ -27,7 +27,8 @@ const CALM: Span = Span::from_secs(10);
 /// The routes of the CE.
 #[derive(Debug, Default)]
 pub(super) struct Upkeep {
-    wanted: BTreeMap<IpNet, Route>,
+    /// The row that has the target of each route.
+    wanted: BTreeMap<IpNet, TargetRow>,
     /// Routes that are missing, or were missing recently.
     troubles: BTreeMap<IpNet, Trouble>,
     lost: u64,
@@ -64,19 +65,19 @@ impl Upkeep {
         self.wanted.is_empty()
     }
 
-    pub(super) fn wanted(&self, prefix: &IpNet) -> Option<&Route> {
-        self.wanted.get(prefix)
+    pub(super) fn wanted(&self, prefix: &IpNet) -> Option<TargetRow> {
+        self.wanted.get(prefix).copied()
     }
 
     /// Adds a route that the kernel gets.
-    pub(super) fn put(&mut self, prefix: IpNet, route: Route) {
-        self.wanted.insert(prefix, route);
+    pub(super) fn put(&mut self, prefix: IpNet, row: TargetRow) {
+        self.wanted.insert(prefix, row);
         self.troubles.remove(&prefix);
     }
 
     /// Adds a route that the kernel cannot get now.
-    pub(super) fn put_later(&mut self, prefix: IpNet, route: Route, why: String) {
-        self.put(prefix, route);
+    pub(super) fn put_later(&mut self, prefix: IpNet, row: TargetRow, why: String) {
+        self.put(prefix, row);
         let missing = Some(Missing {
             why,
             due: None,
@@ -101,10 +102,10 @@ impl Upkeep {
         &mut self,
         now: Instant,
         links: bool,
-        find: impl Fn(&IpNet, &Route) -> Found,
+        find: impl Fn(&IpNet, TargetRow) -> Found,
     ) {
-        for (prefix, route) in &self.wanted {
-            let found = find(prefix, route);
+        for (prefix, row) in &self.wanted {
+            let found = find(prefix, *row);
             if found == Found::Installed && !self.troubles.contains_key(prefix) {
                 continue;
             }
@@ -232,6 +233,8 @@ impl Trouble {
 
 #[cfg(test)]
 mod tests {
+    use weir_fe::fib::{Family, Selector};
+
     use super::*;
 
     fn at(millis: u64) -> Instant {
@@ -245,12 +248,7 @@ mod tests {
     fn with(count: u8) -> Upkeep {
         let mut upkeep = Upkeep::default();
         for n in 1..=count {
-            let route = Route {
-                prefix: (net(n).addr(), 16),
-                gateway: None,
-                port: 1,
-            };
-            upkeep.put(net(n), route);
+            upkeep.put(net(n), (Family::V4, Selector::NextHop(1)));
         }
         upkeep
     }

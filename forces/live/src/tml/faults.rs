@@ -45,11 +45,15 @@ pub enum Fault {
     Forged,
     /// A datagram was a duplicate, or far too late, and was dropped.
     Replayed,
+    /// A peer presented a revoked certificate.
+    Revoked,
+    /// A request for enrolment or renewal was refused.
+    Enrolment,
 }
 
 impl Fault {
     /// All kinds, in the order of their discriminants.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::NoCertificate,
         Self::UnknownCertificate,
         Self::OtherId,
@@ -65,6 +69,8 @@ impl Fault {
         Self::Unassociated,
         Self::Forged,
         Self::Replayed,
+        Self::Revoked,
+        Self::Enrolment,
     ];
 
     /// The name in tables and metrics.
@@ -85,6 +91,8 @@ impl Fault {
             Self::Unassociated => "unassociated",
             Self::Forged => "forged",
             Self::Replayed => "replayed",
+            Self::Revoked => "revoked",
+            Self::Enrolment => "enrolment",
         }
     }
 }
@@ -108,7 +116,7 @@ impl Faults {
     }
 
     /// Counts a fault, and logs it unless a fault of its kind was logged within the last second.
-    pub(super) fn report(&self, fault: Fault, what: fmt::Arguments<'_>) {
+    pub(crate) fn report(&self, fault: Fault, what: fmt::Arguments<'_>) {
         if let Some(unlogged) = self.0[fault as usize].hit(clock::now().as_nanos()) {
             let fault = fault.name();
             match unlogged {

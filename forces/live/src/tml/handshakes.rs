@@ -1,19 +1,23 @@
 //! Handshakes of a listener: a bounded number in progress, each with a time limit.
 //!
-//! When a handshake exceeds the bound, the source with the most handshakes loses its oldest: a source is an IPv4
+//! When a handshake exceeds the bound, the source with the most handshakes loses its oldest one: a source is an IPv4
 //! address or an IPv6 /64. An honest handshake takes milliseconds, so it survives a stranger who opens connections and
 //! sends nothing, even from the same source, and many strangers who share few sources.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
 
 use tokio::task::AbortHandle;
 
 use super::faults::{Fault, Faults};
 
+/// Pause of a listener after a failed accept, for lack of memory or descriptors.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
 /// Handshakes in progress. Dropping this value ends them.
 #[derive(Debug)]
-pub(super) struct Handshakes {
+pub(crate) struct Handshakes {
     max: usize,
     /// Oldest first.
     running: VecDeque<(IpAddr, AbortHandle)>,
@@ -21,7 +25,7 @@ pub(super) struct Handshakes {
 
 impl Handshakes {
     /// Creates an empty set for at most `max` handshakes.
-    pub(super) fn new(max: usize) -> Self {
+    pub(crate) fn new(max: usize) -> Self {
         Self {
             max: max.max(1),
             running: VecDeque::new(),
@@ -35,7 +39,7 @@ impl Handshakes {
     }
 
     /// Starts a handshake with a peer at this address.
-    pub(super) fn begin(
+    pub(crate) fn begin(
         &mut self,
         peer: IpAddr,
         faults: &Faults,
@@ -75,7 +79,7 @@ pub(super) fn victim(mut sources: impl Iterator<Item = IpAddr> + Clone) -> Optio
 }
 
 /// The source of a peer: all addresses in an IPv6 /64 are one source.
-pub(super) fn source(peer: IpAddr) -> IpAddr {
+pub(crate) fn source(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
         address => address,

@@ -5,10 +5,10 @@
 //!
 //! An ID may have two certificates during a replacement: first the peers accept the new certificate in addition, then
 //! its owner presents it, then the peers remove the old one. Open links stay open meanwhile ([`Pins::replace`],
-//! [`Identity::replace`]).
+//! [`Identity::replace`]). [`crate::enrol`] does this without an operator.
 //!
 //! *Decision*: an expired pinned certificate is accepted, with a warning every day, starting [`WARN_DAYS`] before its
-//! expiry. The pin is the authority, and removing the pin is the revocation. A refusal would disconnect the control
+//! expiry. The pin is the authority, so an operator removes or revokes it ([`Pins::revoke`]). A refusal would disconnect the control
 //! element from all of its routers at the same instant, or because of a wrong clock, and an FE without a CE stops after
 //! CEFTI.
 
@@ -33,7 +33,7 @@ use weir_live::mutex::lock;
 /// Maximum size of a certificate or key file, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 /// Maximum certificates of one ID; two during a replacement.
-const PINS_MAX: usize = 2;
+pub(crate) const PINS_MAX: usize = 2;
 /// Days before the expiry of a certificate at which warnings start.
 pub const WARN_DAYS: i64 = 30;
 const DAY_SECONDS: i64 = 86_400;
@@ -42,9 +42,49 @@ const DAY_SECONDS: i64 = 86_400;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint([u8; 32]);
 
+impl Fingerprint {
+    /// Fingerprint of a certificate.
+    pub(crate) fn of(certificate: &CertificateDer<'_>) -> Self {
+        Self(sha256(certificate))
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Parses the 64 hexadecimal digits of a fingerprint.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        unhex(text).map(Self)
+    }
+}
+
+/// SHA-256.
+pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref());
+    hash
+}
+
+/// Bytes in hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Parses `N` bytes in hexadecimal.
+pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    if text.len() != 2 * N || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (n, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * n..2 * n + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex(&self.0))
     }
 }
 
@@ -100,10 +140,26 @@ impl Certificate {
         let all = all.collect::<Result<Vec<_>, _>>();
         let all = all.map_err(|e| format!("the certificate is damaged: {e}"))?;
         if all.is_empty() {
-            Err("the file has no certificate; `weir keys NAME` makes one".to_owned())
+            Err("the file has no certificate; `weir keys NAME` generates one".to_owned())
         } else {
             Ok(all)
         }
+    }
+
+    /// Checks the certificate that a peer has presented.
+    pub(crate) fn from_der(der: &CertificateDer<'_>) -> Result<Self, String> {
+        let read = X509Certificate::from_der(der).map_err(|e| e.to_string());
+        read.map(|_| Self(der.clone().into_owned()))
+    }
+
+    /// The certificate in PEM.
+    pub fn to_pem(&self) -> String {
+        pem::encode(&pem::Pem::new("CERTIFICATE", self.0.to_vec()))
+    }
+
+    /// Whole days of validity left; negative after expiry.
+    pub fn days_left(&self) -> i64 {
+        days_left(self.ends())
     }
 
     /// End of the certificate's validity, in seconds since 1970.
@@ -116,19 +172,12 @@ impl Certificate {
 
     /// Fingerprint of the certificate.
     pub fn fingerprint(&self) -> Fingerprint {
-        fingerprint(&self.0)
+        Fingerprint::of(&self.0)
     }
 
-    pub(super) fn der(&self) -> &CertificateDer<'static> {
+    pub(crate) fn der(&self) -> &CertificateDer<'static> {
         &self.0
     }
-}
-
-pub(super) fn fingerprint(certificate: &CertificateDer<'_>) -> Fingerprint {
-    let digest = ring::digest::digest(&ring::digest::SHA256, certificate);
-    let mut bytes = [0; 32];
-    bytes.copy_from_slice(digest.as_ref());
-    Fingerprint(bytes)
 }
 
 /// Our certificate and its key. Both can be replaced while listeners and links use them: each handshake presents the
@@ -150,7 +199,7 @@ impl fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// Reads two PEM files. Refuses a key file that others than its owner and its group may access.
+    /// Reads two PEM files. Refuses a key file that users other than its owner and its group may access.
     pub fn read(certificate: &Path, key: &Path) -> Result<Self, IdentityError> {
         let mode = std::fs::metadata(key).map_err(|e| IdentityError::new(key, e))?;
         if mode.permissions().mode() & 0o007 != 0 {
@@ -194,6 +243,11 @@ impl Identity {
         Arc::clone(&self.pair().certified)
     }
 
+    /// The current certificate.
+    pub fn certificate(&self) -> Certificate {
+        self.pair().certificate.clone()
+    }
+
     /// Fingerprint of the certificate.
     pub fn fingerprint(&self) -> Fingerprint {
         self.pair().certificate.fingerprint()
@@ -231,7 +285,17 @@ fn text(path: &Path) -> Result<String, IdentityError> {
 
 /// Certificates of the peers, each with the ID of its owner. They can be replaced while listeners use them.
 #[derive(Debug, Default)]
-pub struct Pins(Mutex<Owners>);
+pub struct Pins(Mutex<Pinnings>);
+
+#[derive(Clone, Debug, Default)]
+struct Pinnings {
+    owners: Owners,
+    /// Revoked certificates, each with the name of the peer that had it.
+    revoked: BTreeMap<Fingerprint, String>,
+}
+
+/// The owner of a certificate whose key a peer has, and the certificate's fingerprint.
+pub type Proof = (Id, Fingerprint);
 
 /// The owner of each certificate, and the end of its validity in seconds since 1970.
 type Owners = BTreeMap<Fingerprint, (Id, i64)>;
@@ -248,7 +312,7 @@ pub struct Replaced {
 /// Two peers have the same certificate.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{first} and {second} have the same certificate; each needs its own: `weir keys NAME` makes one"
+    "{first} and {second} have the same certificate; each needs its own: `weir keys NAME` generates one"
 )]
 pub struct SharedCertificate {
     /// The first peer.
@@ -262,31 +326,75 @@ impl Pins {
     pub fn new(
         peers: impl IntoIterator<Item = (Id, Certificate)>,
     ) -> Result<Self, SharedCertificate> {
-        let mut pins = BTreeMap::new();
+        let mut owners = BTreeMap::new();
         for (id, certificate) in peers {
             let pin = (id, certificate.ends());
-            if let Some((first, _)) = pins.insert(certificate.fingerprint(), pin)
+            if let Some((first, _)) = owners.insert(certificate.fingerprint(), pin)
                 && first != id
             {
                 return Err(SharedCertificate { first, second: id });
             }
         }
-        Ok(Self(Mutex::new(pins)))
+        Ok(Self(Mutex::new(Pinnings {
+            owners,
+            ..Pinnings::default()
+        })))
     }
 
     /// The owner of a certificate.
-    pub(super) fn owner(&self, certificate: &CertificateDer<'_>) -> Option<Id> {
-        let owners = lock(&self.0);
-        owners.get(&fingerprint(certificate)).map(|(id, _)| *id)
+    pub(crate) fn owner(&self, certificate: &CertificateDer<'_>) -> Option<Id> {
+        let pin = Fingerprint::of(certificate);
+        lock(&self.0).owners.get(&pin).map(|(id, _)| *id)
+    }
+
+    /// Whether this peer has the certificate with this fingerprint.
+    pub(crate) fn has(&self, (id, pin): Proof) -> bool {
+        let pinnings = lock(&self.0);
+        let owner = pinnings.owners.get(&pin);
+        owner.is_some_and(|(owner, _)| *owner == id)
+    }
+
+    /// All certificates, each with its owner.
+    pub(crate) fn owners(&self) -> BTreeMap<Fingerprint, Id> {
+        let owners = &lock(&self.0).owners;
+        owners.iter().map(|(pin, (id, _))| (*pin, *id)).collect()
+    }
+
+    /// Pins these certificates of a peer, and no others.
+    pub(crate) fn set(&self, id: Id, certificates: &[Certificate]) {
+        let owners = &mut lock(&self.0).owners;
+        owners.retain(|_, (owner, _)| *owner != id);
+        let pins = certificates
+            .iter()
+            .map(|c| (c.fingerprint(), (id, c.ends())));
+        owners.extend(pins);
+    }
+
+    /// Revokes certificates of peers with these names. A revoked certificate never counts again, even if it is pinned.
+    pub fn revoke(&self, certificates: impl IntoIterator<Item = (Fingerprint, String)>) {
+        let Pinnings { owners, revoked } = &mut *lock(&self.0);
+        revoked.extend(certificates);
+        owners.retain(|pin, _| !revoked.contains_key(pin));
+    }
+
+    /// Whether a certificate is revoked.
+    pub(crate) fn is_revoked(&self, pin: Fingerprint) -> bool {
+        lock(&self.0).revoked.contains_key(&pin)
+    }
+
+    /// The revoked certificates, each with the name of the peer that had it.
+    pub fn revoked(&self) -> BTreeMap<Fingerprint, String> {
+        lock(&self.0).revoked.clone()
     }
 
     /// Replaces the certificates, for new links.
     pub fn replace(&self, new: &Self) -> Replaced {
         let new = lock(&new.0).clone();
-        let mut owners = lock(&self.0);
+        let mut running = lock(&self.0);
         let pins = |owners: &Owners| owners.iter().map(|(pin, (id, _))| (*pin, *id)).collect();
-        let (before, after): (BTreeSet<_>, BTreeSet<_>) = (pins(&owners), pins(&new));
-        *owners = new;
+        let (before, after): (BTreeSet<_>, BTreeSet<_>) =
+            (pins(&running.owners), pins(&new.owners));
+        *running = new;
         let kept: BTreeSet<_> = before.intersection(&after).map(|(_, id)| *id).collect();
         let changed = before.symmetric_difference(&after).map(|(_, id)| *id);
         let changed: BTreeSet<_> = changed.collect();
@@ -317,16 +425,16 @@ impl Validity {
 
 /// The validity of our own certificate and of the peers' certificates.
 pub fn validities(Pinned { identity, peers }: &Pinned) -> Vec<Validity> {
-    let now = unix_seconds();
-    let validity = |owner, fingerprint, ends: i64| Validity {
+    let validity = |owner, fingerprint, ends| Validity {
         owner,
         fingerprint,
-        days_left: ends.saturating_sub(now).div_euclid(DAY_SECONDS),
+        days_left: days_left(ends),
     };
     let own = identity.pair();
     let own = validity(None, own.certificate.fingerprint(), own.certificate.ends());
-    let owners = lock(&peers.0);
-    let peers = owners
+    let pinnings = lock(&peers.0);
+    let peers = pinnings
+        .owners
         .iter()
         .map(|(pin, (id, ends))| validity(Some(*id), *pin, *ends));
     [own].into_iter().chain(peers).collect()
@@ -366,11 +474,15 @@ pub fn warnings(pinned: &[Pinned]) -> BTreeSet<String> {
             ..0 => "has EXPIRED".to_owned(),
             days => format!("expires in {days} days"),
         };
-        format!(
-            "{whose} {when} (SHA-256 {fingerprint}): make a new one with `weir keys`, and replace it as docs/forces.md shows"
-        )
+        format!("{whose} {when} (SHA-256 {fingerprint}): renew it as docs/forces.md shows")
     };
     ending.map(warning).collect()
+}
+
+/// Whole days until this time, in seconds since 1970.
+fn days_left(ends: i64) -> i64 {
+    let left = ends.saturating_sub(unix_seconds());
+    left.div_euclid(DAY_SECONDS)
 }
 
 fn unix_seconds() -> i64 {
@@ -398,7 +510,7 @@ impl fmt::Debug for NewIdentity {
 }
 
 /// Generates a self-signed certificate, and its key (ECDSA on the curve P-256). The name is only for human readers. The
-/// certificate is valid for this number of days, and since yesterday, because clocks differ.
+/// certificate is valid for this number of days from now; its validity begins yesterday, because clocks differ.
 pub fn generate(name: &str, days: u32) -> Result<NewIdentity, String> {
     let text = |e: rcgen::Error| e.to_string();
     let key = rcgen::KeyPair::generate().map_err(text)?;
@@ -415,7 +527,7 @@ pub fn generate(name: &str, days: u32) -> Result<NewIdentity, String> {
     let valid_until = params.not_after.date().to_string();
     let certificate = params.self_signed(&key).map_err(text)?;
     Ok(NewIdentity {
-        fingerprint: fingerprint(certificate.der()),
+        fingerprint: Fingerprint::of(certificate.der()),
         certificate: certificate.pem(),
         key: key.serialize_pem(),
         valid_until,
@@ -464,6 +576,46 @@ mod tests {
         assert_eq!(running.replace(&pins(&[&other])), ended);
         assert_eq!(running.replace(&pins(&[])), ended);
         assert_eq!(running.replace(&pins(&[&old])), ended);
+    }
+
+    #[test]
+    fn a_revoked_certificate_never_counts_again() {
+        let [old, new, other] = ["old", "new", "other"].map(|name| self::new(name).0);
+        let pins = |certificates: &[&Certificate]| {
+            Pins::new(certificates.iter().map(|pin| (Id(1), (*pin).clone()))).unwrap()
+        };
+        let running = pins(&[&old, &new]);
+        running.revoke([(old.fingerprint(), "edge1".to_owned())]);
+        assert_eq!(running.owner(old.der()), None);
+        assert_eq!(running.owner(new.der()), Some(Id(1)));
+        let has = |id, certificate: &Certificate| running.has((id, certificate.fingerprint()));
+        assert!(has(Id(1), &new) && !has(Id(1), &old) && !has(Id(2), &new));
+        // A reload of a file that still has it.
+        let file = pins(&[&old, &other]);
+        file.revoke(running.revoked());
+        running.replace(&file);
+        assert_eq!(running.owner(old.der()), None);
+        assert_eq!(running.owner(other.der()), Some(Id(1)));
+        assert!(running.is_revoked(old.fingerprint()) && !running.is_revoked(new.fingerprint()));
+        running.revoke([(other.fingerprint(), "edge1".to_owned())]);
+        assert!(running.owners().is_empty());
+    }
+
+    #[test]
+    fn a_certificate_is_read_as_it_is_written() {
+        let (certificate, made) = new("a");
+        assert_eq!(
+            Certificate::from_pem(&certificate.to_pem()),
+            Ok(certificate.clone())
+        );
+        assert_eq!(
+            Certificate::from_der(certificate.der()),
+            Ok(certificate.clone())
+        );
+        let text = certificate.fingerprint().to_string();
+        assert_eq!(Fingerprint::parse(&text), Some(made.fingerprint));
+        assert_eq!(Fingerprint::parse(&text[1..]), None);
+        assert_eq!(Fingerprint::parse(&format!("+{}", &text[1..])), None);
     }
 
     #[test]

@@ -26,6 +26,7 @@ use weir_protocol::wire::{Id, MessageKind};
 
 use super::ended::Ended;
 use super::faults::{Fault, Faults};
+use super::identity::{Fingerprint, Proof};
 use weir_channel::{Channel, ChannelSettings, Queue, Report, Sent, Taken};
 use weir_live::clock;
 use weir_live::mutex::lock;
@@ -42,6 +43,8 @@ const OVERHEAD_BYTES: usize = 64;
 pub struct Link {
     /// ID that owns the peer's certificate; `None` if the transport does not authenticate.
     pub proved: Option<Id>,
+    /// Fingerprint of that certificate.
+    pub pin: Option<Fingerprint>,
     /// Address of the peer when the link was opened.
     pub peer: SocketAddr,
     /// Messages to the peer.
@@ -233,7 +236,7 @@ impl Outlet {
             match self.take() {
                 Taken::Message(channel, message) => return Some((channel, message)),
                 Taken::At(at) => {
-                    let wait = Duration::from_nanos(at.since(clock::now()).as_nanos());
+                    let wait = clock::until(at);
                     tokio::select! {
                         () = time::sleep(wait) => {}
                         () = self.shared.work.notified() => {}
@@ -410,12 +413,17 @@ pub(super) struct Ends {
 
 /// A new link, and the ends that its transport keeps.
 pub(super) fn open(
-    proved: Option<Id>,
+    proof: Option<Proof>,
     peer: SocketAddr,
     settings: &ChannelSettings,
     faults: &Arc<Faults>,
 ) -> (Link, Ends) {
-    let queue = Queue::new(settings.clone(), clock::now(), super::entropy());
+    let (proved, pin) = proof.unzip();
+    let queue = Queue::new(
+        settings.clone(),
+        clock::now(),
+        u64::from_ne_bytes(super::random()),
+    );
     let shared = Arc::new(Shared {
         queue: Mutex::new(queue),
         work: Notify::new(),
@@ -430,6 +438,7 @@ pub(super) fn open(
     let (redirect, redirect_read) = mpsc::unbounded_channel();
     let link = Link {
         proved,
+        pin,
         peer,
         outgoing: Outgoing(shared.clone()),
         incoming: Incoming {

@@ -26,14 +26,14 @@
 
 pub mod ended;
 pub mod faults;
-mod handshakes;
+pub(crate) mod handshakes;
 pub mod identity;
 pub mod link;
 pub mod quic;
 pub mod sctp;
 mod stream;
 pub mod tcp_udp;
-mod tls;
+pub(crate) mod tls;
 
 use std::fmt;
 use std::io;
@@ -42,6 +42,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ring::rand::{SecureRandom, SystemRandom};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -216,8 +217,8 @@ pub enum TmlError {
     /// A link without certificates is not permitted.
     #[error(
         "{transport} at {address} has no certificates: anyone who can reach this address could send messages; on \
-         loopback, any local user. Set `certificate` and `key` with transport \"quic\" or \"tcp_udp\" (`weir keys` makes \
-         them), or accept this with `insecure = true`"
+         loopback, any local user. Set `certificate` and `key` with transport \"quic\" or \"tcp_udp\" (`weir keys` \
+         generates them), or accept this with `insecure = true`"
     )]
     Insecure {
         /// Keyword of the transport.
@@ -226,7 +227,7 @@ pub enum TmlError {
         address: SocketAddr,
     },
     /// The transport does not work without certificates.
-    #[error("{transport} needs certificates: `weir keys NAME` makes one and its key")]
+    #[error("{transport} needs certificates: `weir keys NAME` generates one and its key")]
     NoCertificate {
         /// Keyword of the transport.
         transport: &'static str,
@@ -256,7 +257,7 @@ pub enum TmlError {
 }
 
 impl TmlError {
-    fn io(what: &'static str, address: SocketAddr) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(what: &'static str, address: SocketAddr) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io {
             what,
             address,
@@ -292,11 +293,11 @@ impl Common {
     }
 }
 
-/// An unpredictable random number.
-fn entropy() -> u64 {
-    let mut bytes = [0; 8];
-    match ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes) {
-        Ok(()) => u64::from_ne_bytes(bytes),
+/// Unpredictable bytes.
+pub(crate) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    match SystemRandom::new().fill(&mut bytes) {
+        Ok(()) => bytes,
         Err(_) => unreachable!("the kernel's random numbers do not end"),
     }
 }

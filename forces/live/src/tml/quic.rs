@@ -38,7 +38,6 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time;
-use weir_protocol::wire::Id;
 use weir_protocol::wire::header::MESSAGE_LEN_MAX;
 
 use self::reset::endpoint;
@@ -46,6 +45,7 @@ use self::unsent::Unsent;
 use super::ended::Ended;
 use super::faults::Fault;
 use super::handshakes::Handshakes;
+use super::identity::Proof;
 use super::link::{self, Ends, Inbox, Link, Outlet};
 use super::{
     ACCEPTED_MAX, Common, Limits, Listener, Local, Opening, Pinned, Remote, TmlError, Transport,
@@ -125,7 +125,7 @@ fn transport(limits: Limits, bidirectional: u32) -> TransportConfig {
 async fn connect(ce: &Remote) -> Result<Link, TmlError> {
     let (address, common) = (ce.address, &ce.common);
     let pinned = pinned(common)?;
-    let crypto = QuicClientConfig::try_from(tls::client(pinned)?);
+    let crypto = QuicClientConfig::try_from(tls::of_fe(pinned)?);
     let crypto = crypto.map_err(|e| TmlError::handshake(address, e))?;
     let mut config = ClientConfig::new(Arc::new(crypto));
     let mut transport = transport(common.limits, 0);
@@ -151,22 +151,22 @@ async fn connect(ce: &Remote) -> Result<Link, TmlError> {
     };
     let shaken = shaken.await.map_err(late)?;
     let (connection, control) = shaken.map_err(|e| TmlError::handshake(address, e))?;
-    let proved = proved(&connection, pinned);
-    let (link, ends) = link::open(proved, address, &common.channel, &common.faults);
+    let proof = proof(&connection, pinned);
+    let (link, ends) = link::open(proof, address, &common.channel, &common.faults);
     tokio::spawn(run(connection, control, ends, common.limits));
     Ok(link)
 }
 
-fn proved(connection: &Connection, pinned: &Pinned) -> Option<Id> {
+fn proof(connection: &Connection, pinned: &Pinned) -> Option<Proof> {
     let shown = connection.peer_identity()?;
     let shown = shown.downcast::<Vec<CertificateDer<'static>>>().ok()?;
-    tls::owner(&pinned.peers, Some(&shown))
+    tls::proof(&pinned.peers, Some(&shown))
 }
 
 async fn listen(local: &Local) -> Result<Listener, TmlError> {
     let common = local.common.clone();
     let pinned = pinned(&common)?.clone();
-    let crypto = QuicServerConfig::try_from(tls::server(&pinned)?);
+    let crypto = QuicServerConfig::try_from(tls::of_ce(&pinned)?);
     let crypto = crypto.map_err(|e| TmlError::Tls { why: e.to_string() })?;
     let mut config = ServerConfig::with_crypto(Arc::new(crypto));
     let (connections, bytes_each, bytes_all) = INCOMING_MAX;
@@ -244,8 +244,8 @@ impl Entrance {
             let what = format_args!("{peer}: the maximum number of links is open");
             return faults.report(Fault::TooMany, what);
         };
-        let proved = proved(&connection, &self.pinned);
-        let (link, ends) = link::open(proved, peer, &self.common.channel, faults);
+        let proof = proof(&connection, &self.pinned);
+        let (link, ends) = link::open(proof, peer, &self.common.channel, faults);
         tokio::spawn(async move {
             run(connection, control, ends, limits).await;
             drop(permit);
@@ -274,7 +274,7 @@ async fn run(
             ended = receive_datagrams(&connection, &inbox) => ended,
             ended = receive_streams(&connection, &inbox, limits) => ended,
         };
-        // The connection knows the reason of the end better than its streams.
+        // The connection knows the reason for the end better than its streams do.
         match (&ended, connection.close_reason()) {
             (Ended::Lost(_), Some(reason)) => end(&reason),
             _ => ended,
@@ -481,8 +481,9 @@ fn end(error: &ConnectionError) -> Ended {
 
 /// The fault of a failed handshake.
 fn fault(error: &ConnectionError) -> Fault {
-    /// TLS alerts (RFC 8446, 6): certificate_required, and the alerts about a certificate.
+    /// TLS alerts (RFC 8446, 6): certificate_required, certificate_revoked, and all alerts about a certificate.
     const REQUIRED: u64 = 116;
+    const REVOKED: u64 = 44;
     const ABOUT_CERTIFICATE: std::ops::RangeInclusive<u64> = 42..=48;
     let code = match error {
         ConnectionError::TransportError(error) => alert(error.code.into()),
@@ -490,6 +491,7 @@ fn fault(error: &ConnectionError) -> Fault {
     };
     match code {
         Some(REQUIRED) => Fault::NoCertificate,
+        Some(REVOKED) => Fault::Revoked,
         Some(code) if ABOUT_CERTIFICATE.contains(&code) => Fault::UnknownCertificate,
         _ => Fault::Handshake,
     }

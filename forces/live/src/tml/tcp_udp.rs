@@ -31,13 +31,13 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
-use weir_protocol::wire::Id;
 
 use self::datagrams::Hub;
 use self::seal::Secrets;
 use super::ended::Ended;
 use super::faults::Fault;
-use super::handshakes::Handshakes;
+use super::handshakes::{ACCEPT_PAUSE, Handshakes};
+use super::identity::Proof;
 use super::link::{self, Ends, Link, Outlet};
 use super::{
     ACCEPTED_MAX, Common, Listener, Local, Opening, Remote, TmlError, Transport, stream, tls,
@@ -52,8 +52,6 @@ const WRITE_BYTES: usize = 16 << 10;
 const REDIRECT_PORT_STEP: u16 = 2;
 /// Ports that an FE tries before it gives up.
 const PORT_TRIES_MAX: u32 = 16;
-/// Pause after a failed accept, for lack of memory or descriptors.
-const ACCEPT_PAUSE: time::Duration = time::Duration::from_millis(100);
 
 /// The transport.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +99,7 @@ async fn connect(ce: &Remote) -> Result<Link, TmlError> {
             format_args!("timeout after {:?}", common.limits.handshake),
         )
     };
-    let (wire, proved, secrets, socket) = shake.await.map_err(late)??;
+    let (wire, proof, secrets, socket) = shake.await.map_err(late)??;
     let remote = SocketAddr::new(
         address.ip(),
         redirect_port(address.port(), ce.redirect_port),
@@ -110,7 +108,7 @@ async fn connect(ce: &Remote) -> Result<Link, TmlError> {
         .connect(remote)
         .await
         .map_err(TmlError::io("connect UDP to", remote))?;
-    let (link, ends) = link::open(proved, address, &common.channel, &common.faults);
+    let (link, ends) = link::open(proof, address, &common.channel, &common.faults);
     let Ends {
         outlet,
         inbox,
@@ -178,12 +176,12 @@ impl Wire for TlsStream<TcpStream> {
 }
 
 /// An established connection, the ID of the peer, and the secrets for datagrams.
-type Shaken = (Box<dyn Wire>, Option<Id>, Option<Secrets>);
+type Shaken = (Box<dyn Wire>, Option<Proof>, Option<Secrets>);
 
 /// Connects the FE: returns the connection, and the socket for its datagrams.
 async fn shake_hands(
     ce: &Remote,
-) -> Result<(Box<dyn Wire>, Option<Id>, Option<Secrets>, UdpSocket), TmlError> {
+) -> Result<(Box<dyn Wire>, Option<Proof>, Option<Secrets>, UdpSocket), TmlError> {
     let address = ce.address;
     let (tcp, udp) = sockets(address)
         .await
@@ -192,21 +190,16 @@ async fn shake_hands(
     let Some(pinned) = &ce.common.security.pinned else {
         return Ok((Box::new(tcp), None, None, udp));
     };
-    let connector = TlsConnector::from(Arc::new(tls::client(pinned)?));
+    let connector = TlsConnector::from(Arc::new(tls::of_fe(pinned)?));
     let name = tls::SERVER_NAME.try_into();
     let name = name.map_err(|e| TmlError::handshake(address, e))?;
     let shaken = connector.connect(name, tcp).await;
     let stream = shaken.map_err(|e| TmlError::handshake(address, e))?;
     let session = stream.get_ref().1;
-    let proved = tls::owner(&pinned.peers, session.peer_certificates());
+    let proof = tls::proof(&pinned.peers, session.peer_certificates());
     let secrets = Secrets::export(|out, label| session.export_keying_material(out, label, None));
     let secrets = secrets.map_err(|e| TmlError::handshake(address, e))?;
-    Ok((
-        Box::new(TlsStream::from(stream)),
-        proved,
-        Some(secrets),
-        udp,
-    ))
+    Ok((Box::new(TlsStream::from(stream)), proof, Some(secrets), udp))
 }
 
 /// A connection to this address, and a socket for datagrams with the same port number. A port that is free for one
@@ -256,7 +249,7 @@ async fn listen(local: &Local, sends: Option<Handle>) -> Result<Listener, TmlErr
     let common = local.common.clone();
     check(&common, local.address)?;
     let acceptor = match &common.security.pinned {
-        Some(pinned) => Some(TlsAcceptor::from(Arc::new(tls::server(pinned)?))),
+        Some(pinned) => Some(TlsAcceptor::from(Arc::new(tls::of_ce(pinned)?))),
         None => None,
     };
     let bound = TcpListener::bind(local.address).await;
@@ -336,7 +329,7 @@ impl Entrance {
                 format!("no handshake within {:?}", limits.handshake),
             )),
         };
-        let (wire, proved, secrets) = match shaken {
+        let (wire, proof, secrets) = match shaken {
             Ok(shaken) => shaken,
             Err((fault, why)) => return faults.report(fault, format_args!("{peer}: {why}")),
         };
@@ -344,7 +337,7 @@ impl Entrance {
             let what = format_args!("{peer}: the maximum number of links is open");
             return faults.report(Fault::TooMany, what);
         };
-        let (link, ends) = link::open(proved, peer, &self.common.channel, faults);
+        let (link, ends) = link::open(proof, peer, &self.common.channel, faults);
         let Ends {
             outlet,
             inbox,
@@ -377,21 +370,14 @@ impl Entrance {
                 Err(error) => Err((Fault::Handshake, error.to_string())),
             };
         };
-        let stream = acceptor.accept(tcp).await.map_err(|error| {
-            let cause = error
-                .get_ref()
-                .and_then(|e| e.downcast_ref::<rustls::Error>());
-            (
-                cause.map_or(Fault::Handshake, tls::fault),
-                error.to_string(),
-            )
-        })?;
+        let stream = acceptor.accept(tcp).await;
+        let stream = stream.map_err(|error| (tls::fault_of(&error), error.to_string()))?;
         let session = stream.get_ref().1;
-        let proved = tls::owner(&pinned.peers, session.peer_certificates());
+        let proof = tls::proof(&pinned.peers, session.peer_certificates());
         let secrets =
             Secrets::export(|out, label| session.export_keying_material(out, label, None));
         let secrets = secrets.map_err(|e| (Fault::Handshake, e.to_string()))?;
-        Ok((Box::new(TlsStream::from(stream)), proved, Some(secrets)))
+        Ok((Box::new(TlsStream::from(stream)), proof, Some(secrets)))
     }
 }
 

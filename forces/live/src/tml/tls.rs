@@ -1,6 +1,8 @@
-//! TLS 1.3 with pinned certificates on both sides.
+//! TLS 1.3 with certificates on both sides. The caller decides which certificates of a peer it admits: usually the pinned
+//! certificates.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use rustls::client::ResolvesClientCert;
@@ -14,16 +16,15 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, OtherError,
     PeerIncompatible, ServerConfig, SignatureScheme,
 };
-use weir_protocol::wire::Id;
 
 use super::faults::Fault;
-use super::identity::{Fingerprint, Identity, Pins, fingerprint};
+use super::identity::{Fingerprint, Identity, Pins, Proof};
 use super::{Pinned, TmlError};
 
-/// The application protocol (RFC 7301).
+/// The application protocol of ForCES (RFC 7301).
 const ALPN: &[u8] = b"forces/1";
 /// The server name in a client's configuration. It is neither checked nor sent.
-pub(super) const SERVER_NAME: &str = "forces";
+pub(crate) const SERVER_NAME: &str = "forces";
 
 impl ResolvesServerCert for Identity {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
@@ -42,46 +43,90 @@ impl ResolvesClientCert for Identity {
 }
 
 /// TLS configuration of an FE.
-pub(super) fn client(pinned: &Pinned) -> Result<ClientConfig, TmlError> {
+pub(super) fn of_fe(Pinned { identity, peers }: &Pinned) -> Result<ClientConfig, TmlError> {
+    let peers = Arc::clone(peers);
+    client(Arc::clone(identity), ALPN, move |shown| {
+        check(&peers, shown)
+    })
+}
+
+/// TLS configuration of a CE.
+pub(super) fn of_ce(Pinned { identity, peers }: &Pinned) -> Result<ServerConfig, TmlError> {
+    let peers = Arc::clone(peers);
+    server(Arc::clone(identity), ALPN, move |shown| {
+        check(&peers, shown)
+    })
+}
+
+/// TLS configuration of a client, for an application protocol.
+pub(crate) fn client(
+    identity: Arc<Identity>,
+    alpn: &[u8],
+    admits: impl Fn(&CertificateDer<'_>) -> Result<(), Error> + Send + Sync + 'static,
+) -> Result<ClientConfig, TmlError> {
     let mut config = ClientConfig::builder_with_provider(Arc::new(provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(tls)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Verifier::new(pinned)))
-        .with_client_cert_resolver(pinned.identity.clone());
-    config.alpn_protocols = vec![ALPN.to_vec()];
+        .with_custom_certificate_verifier(Arc::new(Verifier::new(admits)))
+        .with_client_cert_resolver(identity);
+    config.alpn_protocols = vec![alpn.to_vec()];
     config.enable_sni = false;
     config.resumption = rustls::client::Resumption::disabled();
     Ok(config)
 }
 
-/// TLS configuration of a CE.
-pub(super) fn server(pinned: &Pinned) -> Result<ServerConfig, TmlError> {
+/// TLS configuration of a server, for an application protocol.
+pub(crate) fn server(
+    identity: Arc<Identity>,
+    alpn: &[u8],
+    admits: impl Fn(&CertificateDer<'_>) -> Result<(), Error> + Send + Sync + 'static,
+) -> Result<ServerConfig, TmlError> {
     let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(tls)?
-        .with_client_cert_verifier(Arc::new(Verifier::new(pinned)))
-        .with_cert_resolver(pinned.identity.clone());
-    config.alpn_protocols = vec![ALPN.to_vec()];
+        .with_client_cert_verifier(Arc::new(Verifier::new(admits)))
+        .with_cert_resolver(identity);
+    config.alpn_protocols = vec![alpn.to_vec()];
     config.send_tls13_tickets = 0; // each link authenticates itself
     Ok(config)
 }
 
-/// The owner of the certificate that the peer has presented.
-pub(super) fn owner(pins: &Pins, shown: Option<&[CertificateDer<'_>]>) -> Option<Id> {
-    pins.owner(shown?.first()?)
+/// Checks that a certificate is pinned.
+pub(crate) fn check(pins: &Pins, shown: &CertificateDer<'_>) -> Result<(), Error> {
+    if pins.owner(shown).is_some() {
+        return Ok(());
+    }
+    let pin = Fingerprint::of(shown);
+    if pins.is_revoked(pin) {
+        return Err(CertificateError::Revoked.into());
+    }
+    Err(CertificateError::Other(OtherError(Arc::new(UnknownCertificate(pin)))).into())
+}
+
+/// The certificate that the peer has presented, and its owner.
+pub(super) fn proof(pins: &Pins, shown: Option<&[CertificateDer<'_>]>) -> Option<Proof> {
+    let shown = shown?.first()?;
+    Some((pins.owner(shown)?, Fingerprint::of(shown)))
 }
 
 /// The fault of a failed handshake.
-pub(super) fn fault(error: &Error) -> Fault {
+fn fault(error: &Error) -> Fault {
     match error {
         Error::NoCertificatesPresented
         | Error::PeerIncompatible(PeerIncompatible::NoCertificateRequestSignatureSchemesInCommon) => {
             Fault::NoCertificate
         }
+        Error::InvalidCertificate(CertificateError::Revoked) => Fault::Revoked,
         Error::InvalidCertificate(_) => Fault::UnknownCertificate,
         _ => Fault::Handshake,
     }
+}
+
+/// The fault of a failed handshake over TCP.
+pub(crate) fn fault_of(error: &io::Error) -> Fault {
+    let cause = error.get_ref().and_then(|e| e.downcast_ref::<Error>());
+    cause.map_or(Fault::Handshake, fault)
 }
 
 fn tls(error: Error) -> TmlError {
@@ -89,7 +134,7 @@ fn tls(error: Error) -> TmlError {
     TmlError::Tls { why }
 }
 
-fn provider() -> CryptoProvider {
+pub(crate) fn provider() -> CryptoProvider {
     rustls::crypto::ring::default_provider()
 }
 
@@ -98,9 +143,12 @@ fn provider() -> CryptoProvider {
 #[error("the configuration has no ID for the certificate with SHA-256 fingerprint {0}")]
 struct UnknownCertificate(Fingerprint);
 
-/// Accepts only the certificates of the peers.
+/// Decides about the certificate of a peer.
+type Admits = dyn Fn(&CertificateDer<'_>) -> Result<(), Error> + Send + Sync;
+
+/// Accepts the certificates that the caller admits.
 struct Verifier {
-    pins: Arc<Pins>,
+    admits: Box<Admits>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
@@ -111,20 +159,12 @@ impl fmt::Debug for Verifier {
 }
 
 impl Verifier {
-    fn new(pinned: &Pinned) -> Self {
+    fn new(
+        admits: impl Fn(&CertificateDer<'_>) -> Result<(), Error> + Send + Sync + 'static,
+    ) -> Self {
         Self {
-            pins: pinned.peers.clone(),
+            admits: Box::new(admits),
             algorithms: provider().signature_verification_algorithms,
-        }
-    }
-
-    fn check(&self, shown: &CertificateDer<'_>) -> Result<(), Error> {
-        match self.pins.owner(shown) {
-            Some(_) => Ok(()),
-            None => {
-                let unknown = UnknownCertificate(fingerprint(shown));
-                Err(CertificateError::Other(OtherError(Arc::new(unknown))).into())
-            }
         }
     }
 
@@ -152,7 +192,7 @@ impl ServerCertVerifier for Verifier {
         _ocsp: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        self.check(shown).map(|()| ServerCertVerified::assertion())
+        (self.admits)(shown).map(|()| ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -189,7 +229,7 @@ impl ClientCertVerifier for Verifier {
         _intermediates: &[CertificateDer<'_>],
         _now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        self.check(shown).map(|()| ClientCertVerified::assertion())
+        (self.admits)(shown).map(|()| ClientCertVerified::assertion())
     }
 
     fn verify_tls12_signature(

@@ -87,7 +87,7 @@ pub(super) fn full_within(
 }
 
 fn too_long(len: usize) -> ValueError {
-    let message = format!("the value has {len} octets on the wire, but may have {LEN_MAX} at most");
+    let message = format!("the value has {len} octets on the wire, but may have at most {LEN_MAX}");
     ValueError::new(ResultCode::ContentsTooLong, message)
 }
 
@@ -161,7 +161,7 @@ fn rows<'v>(array: &Array, value: &'v Value) -> Result<Vec<(u32, Row<'v>)>, Valu
     };
     let beyond = rows.iter().any(|(index, _)| *index > index_max);
     if rows.len() > most as usize || beyond {
-        let message = format!("the table may have {most} rows at most, with indices from 0");
+        let message = format!("the table may have at most {most} rows, with indices from 0");
         return Err(ValueError::new(ResultCode::ValueOutOfRange, message));
     }
     Ok(rows)

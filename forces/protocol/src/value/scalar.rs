@@ -139,7 +139,7 @@ pub(super) fn encode(kind: &Kind, value: &Value, to: &mut Vec<u8>) -> Result<(),
 fn check_len(len: usize, most: Option<u32>) -> Result<(), ValueError> {
     match most {
         Some(most) if len > most as usize => {
-            let message = format!("the value has {len} octets, but may have {most} at most");
+            let message = format!("the value has {len} octets, but may have at most {most}");
             Err(ValueError::new(ResultCode::ContentsTooLong, message))
         }
         _ => Ok(()),

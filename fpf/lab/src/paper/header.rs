@@ -83,7 +83,7 @@ pub(super) fn header(r: &mut Recipe) {
         all_right(m, f, "mixed LIDs", whats);
         f.remark("1 to 20 random domains, every other one with LIDs of two bytes");
     });
-    let text = "Index > Length drops, = Length strips, else look-up by (interface, LID)";
+    let text = "Index > Length drops, = Length strips, else lookup by (interface, LID)";
     claim(r, "header.5", text).measured(|m, f| {
         let whats = [
             "headers decided as section III.A says",
@@ -91,8 +91,7 @@ pub(super) fn header(r: &mut Recipe) {
         ];
         all_right(m, f, "headers", whats);
         f.remark(
-            "whole ones, cut off ones and wrong ones; rules of two interfaces, LIDs of one and of \
-             two bytes",
+            "complete, truncated and invalid headers; rules of two interfaces, LIDs of one and of two bytes",
         );
     });
     let text = "Local, variable LIDs are smaller than 32-bit segments";
@@ -127,6 +126,6 @@ fn smaller_than_segments(m: &Measured, f: &mut Findings) {
     f.remark(
         "compressed SIDs have 16 bits behind a block of 32; NEXT-C-SID packs six into an address, \
          REPLACE-C-SID eight into a segment after the first. They are shorter than FPF's one-byte \
-         LIDs only where the outer IPv6 header is there anyway, and then up to six hops, or one",
+         LIDs only where the outer IPv6 header is needed anyway, and then up to six hops, or one",
     );
 }

@@ -19,17 +19,17 @@ pub(super) fn graph(m: &Measured) -> Point<'_> {
 pub(super) fn fig8(r: &mut Recipe) {
     r.title = "Length of the paths between domains";
     r.notes = &[
-        "Shortest paths in hops between all pairs of domains, over all links alike: who exports \
-         which route to whom is left out. A path's length is the number of its domains, both ends \
+        "Shortest paths in hops between all pairs of domains, over all links alike: route export policies are \
+         ignored. A path's length is the number of its domains, both ends \
          included, as the paper counts LIDs; its Figure 1 needs one LID less.",
-        "R24: the paper prints \"less than 7 domains\" and \"7 LIDs\" for 99 % of the paths. At \
-         most 7 is decided, less than 7 is shown.",
+        "R24: the paper prints \"less than 7 domains\" and \"7 LIDs\" for 99 % of the paths. The verdict is about \
+         at most 7; less than 7 is only shown.",
     ];
     r.benches = &["fpf/internet"];
     for (name, metric, printed) in [
         ("domains", "domains", DOMAINS),
         ("mean length in domains", "length_domains_mean", 4.88),
-        ("greatest length in domains", "length_domains_max", 20.0),
+        ("maximum length in domains", "length_domains_max", 20.0),
     ] {
         let place = [("of", name.into()), ("metric", metric.into())];
         line(r, place, &["value"], [printed], [0.05]).ours(move |m| [graph(m).metric(metric)]);
@@ -63,7 +63,7 @@ pub(super) fn fig8(r: &mut Recipe) {
     });
     claim(r, "fig8.4", "Longest path 20").measured(|m, f| {
         let longest = graph(m).metric("length_domains_max");
-        check!(f, "greatest length in domains": between(longest, [20.0, 20.0]));
+        check!(f, "maximum length in domains": between(longest, [20.0, 20.0]));
         f.remark(
             "it depends on the longest chain of a few domains in the graph, and ours is not the \
              graph of the paper",
@@ -83,7 +83,7 @@ pub(super) fn table2(r: &mut Recipe) {
     r.title = "Degrees of domains, and the size of LIDs";
     r.notes = &[
         "Formula (1) with three behaviours for each link (DB) and one special rule for each link \
-         (SR = DD): four LIDs a link.",
+         (SR = DD): four LIDs per link.",
     ];
     r.benches = &["fpf/internet"];
     for (p, degree, lids, bytes) in TABLE_2 {
@@ -111,7 +111,7 @@ pub(super) fn table2(r: &mut Recipe) {
         let greatest = degrees.last().unwrap_or_default();
         let [_, (_, at_99, ..), ..] = TABLE_2;
         check!(f,
-            "greatest degree with LIDs of one byte: {greatest} (at the 99th percentile: {at_99})":
+            "highest degree with LIDs of one byte: {greatest} (at the 99th percentile: {at_99})":
                 is(greatest >= at_99));
         let share = graph(m).metric("one_byte_share_ratio");
         check!(f, "share of the domains of our graph": at_least(share, 0.99));

@@ -54,8 +54,8 @@ pub(crate) fn paper() -> Paper {
 
 /// Measurements in memory.
 const IN_MEMORY: &str = "In memory, one core: a plane from received frame to sent frame, no device. \
-    Throughput is RFC 2544's, the highest rate without loss, in steps of 1 Mbit/s, 100,000 frames a \
-    trial, each run with tables and frames of its own; time is processor time. At least 16,384 frames \
+    Throughput is RFC 2544's, the highest rate without loss, in steps of 1 Mbit/s, 100,000 frames per trial, each \
+    run with tables and frames of its own; time is processor time. At least 16,384 frames \
     and 4 MiB of them take turns.";
 /// Measurements through interfaces.
 const INTERFACES: &str = "Through interfaces: a router in a network namespace between two others; packet \

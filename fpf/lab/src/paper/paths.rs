@@ -22,8 +22,8 @@ fn leave(m: &Measured, variant: &str) -> Samples {
 pub(super) fn fig1(r: &mut Recipe) {
     r.title = "Paths by a vector of LIDs";
     r.notes = &[
-        "Four FEs as planes in memory, the paper's example: C sends by B to A; and the same \
-         network in simulation, in which IP goes by D.",
+        "Four FEs as planes in memory, the paper's example: C sends via B to A; and the same network in simulation, \
+         in which IP takes the path via D.",
     ];
     r.scenarios = &["fpf/figure-1", "fpf/multicast"];
     r.benches = &["fpf/conformance"];
@@ -64,7 +64,7 @@ fn forwarding(r: &mut Recipe) {
         let at = at(m, "conformance", "figure 1");
         check!(f, "delivered byte for byte, as a frame to the host":
             at_least(at.metric("original"), 1.0));
-        check!(f, "handed to IP, delivered with a hop less and no other change":
+        check!(f, "handed to IP, delivered with one hop less and no other change":
             at_least(at.metric("routed"), 1.0));
     });
     let text = "Re-routing needs only a new vector at the edge";

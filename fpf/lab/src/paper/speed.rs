@@ -22,7 +22,7 @@ fn gain(m: &Measured, other: &str, bytes: u32) -> Samples {
     core(m, "FPF", bytes).metric(FPS) / core(m, other, bytes).metric(FPS)
 }
 
-/// The same through interfaces, beside IPv6 with one route.
+/// The same through interfaces, compared with IPv6 with one route.
 fn gain_on_wire(m: &Measured, bytes: u32) -> Samples {
     let [fpf, ipv6] =
         ["FPF", "IPv6"].map(|engine| at(m, "wire", engine).and("bytes", bytes).metric(FPS));
@@ -45,7 +45,7 @@ fn at_line_rate(m: &Measured, f: &mut Findings, points: &[(String, Point<'_>)]) 
 }
 
 pub(super) fn fig4(r: &mut Recipe) {
-    r.title = "Throughput of a core FE beside an IPv6 router";
+    r.title = "Throughput of a core FE and of an IPv6 router";
     r.notes = &[IN_MEMORY, INTERFACES];
     r.benches = &["fpf/core", "fpf/look-up", "fpf/wire"];
     let title = "Throughput of one core, million frames per second";
@@ -82,7 +82,7 @@ pub(super) fn fig4(r: &mut Recipe) {
     });
     claim(r, "fig4.3", "CPU-bound: up to twice IPv6").measured(|m, f| {
         let [greatest, _] = extremes(FRAME_BYTES.map(|bytes| gain(m, "IPv6", bytes)));
-        check!(f, "greatest ratio to IPv6 with one route": at_least(greatest, 1.05));
+        check!(f, "highest ratio to IPv6 with one route": at_least(greatest, 1.05));
         for (name, other) in [("one route", "IPv6"), ("10,000 routes", ROUTES)] {
             show!(f, m, "FPF to IPv6 with {name}": by_bytes(&FRAME_BYTES, |x| gain(m, other, x)));
         }
@@ -91,12 +91,12 @@ pub(super) fn fig4(r: &mut Recipe) {
         check!(f, for &x in &FRAME_BYTES[4..], "{x} B, throughput through interfaces, FPF to IPv6":
             between(gain_on_wire(m, x), [0.98, 1.02]));
     });
-    let text = "The gain comes from small constant-size look-up";
+    let text = "The gain comes from small constant-size lookup";
     claim(r, "fig4.5", text).measured(|m, f| {
         let at = at(m, "look-up", "look-up");
-        check!(f, "look-up in ns, LID among 256 to longest prefix among 10,000":
+        check!(f, "lookup in ns, LID among 256 to longest prefix among 10,000":
             less(at.metric("lid_ns"), at.metric("ipv6_ns")));
-        f.remark("alone, 65,536 independent ones after each other");
+        f.remark("alone, 65,536 independent lookups in sequence");
     });
     claim(r, "fig4.6", "Measurements repeat within 2 %").measured(|m, f| {
         for (engine, bytes) in pairs(&["FPF", "IPv6"], &FRAME_BYTES) {
@@ -143,7 +143,7 @@ pub(super) fn fig6(r: &mut Recipe) {
             .map(point);
         at_line_rate(m, f, &points.collect::<Vec<_>>());
     });
-    claim(r, "fig6.3", "The loss is look-up time").measured(|m, f| {
+    claim(r, "fig6.3", "The loss is lookup time").measured(|m, f| {
         let ns = |flows, metric| {
             at(m, "encapsulation", "edge")
                 .and("flows", flows)
@@ -151,11 +151,11 @@ pub(super) fn fig6(r: &mut Recipe) {
         };
         let [look_up, all] =
             ["look_up_ns", "encapsulate_ns"].map(|metric| ns(16_000, metric) - ns(1000, metric));
-        let what = "growth of the look-up by the growth of the whole, 1K to 16K flows";
+        let what = "growth of the lookup by the growth of the whole, 1K to 16K flows";
         f.at_least(what, look_up / all, 0.8);
         for (what, metric) in [
             ("ns for a packet", "encapsulate_ns"),
-            ("of which look-up, in bursts", "look_up_ns"),
+            ("of which lookup, in bursts", "look_up_ns"),
         ] {
             show!(f, m, "{what}": for n in FLOWS, "{n} flows":
                 ns(n, metric));
@@ -191,7 +191,7 @@ pub(super) fn fig7(r: &mut Recipe) {
         for bytes in [128, 1518] {
             let [greatest, least] =
                 extremes([10, 100, 1000].map(|n| at(m, n, bytes).metric("ratio")));
-            check!(f, "{bytes} B, greatest to least T0/T1 of 10, 100 and 1000 flows":
+            check!(f, "{bytes} B, highest to lowest T0/T1 of 10, 100 and 1000 flows":
                 at_most(greatest / least, 1.1));
         }
     });

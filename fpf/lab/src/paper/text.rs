@@ -66,8 +66,8 @@ fn edge_fe(r: &mut Recipe) {
                 at_least(share, 0.99));
         }
         f.remark(
-            "one core of this machine, in memory, without the work of network devices; the \
-             classifier has decided about the flows, and its thread is another one",
+            "one core of this machine, in memory, without the work of network devices; the classifier has decided \
+             about the flows, and runs in another thread",
         );
     });
     claim(r, "text.5", "Edge work exceeds core and edge-IP work").measured(|m, f| {
@@ -93,7 +93,7 @@ fn edge_fe(r: &mut Recipe) {
         let all = || pairs(&[128, 1518], &[0, 7]);
         show!(f, m, "through interfaces, throughput to 1 Gbit/s, which the source offers at most":
             for (bytes, loops) in all(), "{bytes} B, {loops} loops": at(bytes, loops, OF_LINK));
-        show!(f, m, "the source's rate to it":
+        show!(f, m, "the source's rate, relative to it":
             for (bytes, loops) in all(), "{bytes} B, {loops} loops":
                 at(bytes, loops, OF_LINK_OFFERED));
         show!(f, m, "share of the bus, which may be less": for &x in &FRAME_BYTES[..2], "{x} B":
@@ -139,7 +139,7 @@ fn networks(r: &mut Recipe) {
             between(set_up.metric("lost"), [0.0, 0.0]));
         check!(f, "share of flows without a rule afterwards":
             between(set_up.metric("without_path_ratio"), [0.0, 0.0]));
-        check!(f, "longest delay by the classifier, in ms":
+        check!(f, "longest delay caused by the classifier, in ms":
             at_most(set_up.metric("delay_max_ms"), 1.0));
         check!(f, "packets of a flow that followed the routes":
             at_least(set_up.metric("by_routes_per_flow"), 1.0));

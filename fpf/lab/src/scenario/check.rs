@@ -13,7 +13,7 @@ use weir_paths::Disjoint;
 use super::keys::*;
 use super::{Domain, Effect, Encapsulation, Event, Forwarding, Path, Selection};
 
-/// The key of a traffic with the hosts that receive copies.
+/// The key of a flow group with the hosts that receive copies.
 const COPIES_TO: &str = "copies_to";
 
 /// Reads the sections of a scenario.
@@ -172,7 +172,7 @@ impl Forwarding {
                 .is_some_and(|weights| weights.len() != number) =>
             {
                 let why = format!(
-                    "must have as many entries as `{}` says, {number}",
+                    "must have {number} entries, one for each path of `{}`",
                     CHEAPEST.name
                 );
                 return Err(section.error(WEIGHTS.name, why));
@@ -198,7 +198,7 @@ impl Forwarding {
         })
     }
 
-    /// The paths of a section with their weights. A traffic with copies has one path for each receiver.
+    /// The paths of a section with their weights. A flow group with copies has one path for each receiver.
     fn named(
         &self,
         section: &Section<'_>,
@@ -345,7 +345,7 @@ fn check_code(
     }
 }
 
-/// The memory of a cache in bytes. A cache needs a traffic with chunks, and one named path of their data.
+/// The memory of a cache in bytes. A cache needs a flow group with chunks, and one named path of their data.
 fn check_cache(
     section: &Section<'_>,
     selection: &Selection,
@@ -532,7 +532,7 @@ cut = "b-a"
             (
                 "paths = [\"short\"]",
                 "weights = [1, 2]",
-                "`encapsulation.video.weights` must have as many entries as `cheapest` says, 1",
+                "`encapsulation.video.weights` must have 1 entries, one for each path of `cheapest`",
             ),
             (
                 "paths = [\"short\"]",

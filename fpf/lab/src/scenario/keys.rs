@@ -94,7 +94,7 @@ key!(
     "cheapest",
     count(1, 64),
     "1",
-    "instead of `paths`: number of paths to use, those with the fewest links, as far as they exist"
+    "instead of `paths`: number of paths to use, those with the fewest links, or fewer if there are not as many"
 );
 key!(
     DISJOINT,

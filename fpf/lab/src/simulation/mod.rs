@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use weir_base::Instant;
 use weir_experiment::Error;
 use weir_experiment::extension::SimulatedLayer;
-use weir_experiment::results::Metrics;
+use weir_experiment::metrics::Measured;
 use weir_experiment::scenario::Scenario;
 use weir_experiment::topology::Topology;
 use weir_fpf_path::edge::filter::RawFilter;
@@ -54,8 +54,8 @@ pub(crate) fn simulate(
 }
 
 impl SimulatedLayer for Simulated {
-    fn add_metrics(&self, scenario: &Scenario, simulation: &Simulation, metrics: &mut Metrics) {
-        measures::add_metrics(scenario, simulation, &self.changed, metrics);
+    fn add_metrics(&self, scenario: &Scenario, simulation: &Simulation, measured: &mut Measured) {
+        measures::add_metrics(scenario, simulation, &self.changed, measured);
     }
 }
 

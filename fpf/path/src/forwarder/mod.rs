@@ -182,11 +182,9 @@ impl Forwarding<'_> {
         }
         if arrival.offload.checksum.is_some() {
             let headers = payload::peek_behind(frame, ethernet::HEADER_LEN);
-            let parsed = Parsed { packet, headers };
-            if let Err(reason) = self.plane.finish_checksum(&parsed, arrival) {
-                return self.plane.discard(parsed.packet, reason);
+            if let Err(reason) = self.plane.finish_checksum(&packet, &headers, arrival) {
+                return self.plane.discard(packet, reason);
             }
-            packet = parsed.packet;
         }
         self.relay(ingress, input, packet);
     }

@@ -22,7 +22,7 @@ use weir_fpf_path::edge::shaper::QueueCounters;
 use weir_fpf_path::header::Vector;
 use weir_fpf_path::process::{Function, Processing};
 use weir_fpf_path::{Builder, Destination, Domain, Fpf, Hop, Inner, Interface, Rule, Table};
-use weir_packet::{Queue, Reason};
+use weir_packet::{FrameBytes, Queue, Reason};
 use weir_path::egress::port::Link;
 use weir_path::egress::rewrite::mark_congestion;
 use weir_path::exception::Cause;
@@ -717,7 +717,7 @@ fn packets_out_of_tunnels_are_not_lost_in_a_burst() {
     let [plain, once] = [ipv4(), tunnelled(&ipv4())].map(|packet| frame(0x0800, &[&packet]));
     let mut burst = plane.burst(LAN);
     for frame in [&once, &plain, &once, &plain] {
-        burst.receive(frame, arrival(frame, None));
+        burst.receive(FrameBytes::Lent(frame), arrival(frame, None));
     }
     drop(burst);
     assert_eq!(leave(&mut plane).len(), 4);
@@ -835,7 +835,7 @@ fn a_burst_is_parted_and_nothing_is_lost() {
     let mut burst = plane.burst(LAN);
     for n in 0..12 {
         let frame = &frames[usize::from(n % 3 == 2)];
-        burst.receive(frame, arrival(frame, None));
+        burst.receive(FrameBytes::Lent(frame), arrival(frame, None));
     }
     drop(burst);
     let sent = leave(&mut plane);

@@ -1,18 +1,11 @@
 //! Experiments whose results are documents of this repository. `cargo xtask NAME` runs one with a release build.
 //!
-//! - `compare [SCENARIO...]`: every discipline under the same loads; summary in docs/comparison.md
-//! - `attacks [SCENARIO...]`: the share that honest traffic keeps under attack; summary in docs/attacks.md
-//! - `everyday [SCENARIO...]`: delay, fairness and goodput where nobody attacks; docs/everyday.md
 //! - `hostile [TABLE...]`: weir and the kernel under attacks on real interfaces; tables in docs/hostile-network.md
 //! - `peers [SCENARIO...]`: our simulator compared with ns-3, ns-2 and Debian's kernel
 
-mod attacks;
-mod compare;
-mod everyday;
 mod hostile;
 mod peers;
 mod program;
-mod tables;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -23,15 +16,10 @@ fn main() -> ExitCode {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = here.ancestors().nth(2).unwrap_or(here);
     let ran = match words[..] {
-        ["compare", ref words @ ..] => compare::DOCUMENT.run(root, words),
-        ["attacks", ref words @ ..] => attacks::DOCUMENT.run(root, words),
-        ["everyday", ref words @ ..] => everyday::DOCUMENT.run(root, words),
         ["hostile", ref words @ ..] => hostile::run(root, words),
         ["peers", ref words @ ..] => peers::run(root, words),
         _ => {
-            eprintln!(
-                "usage: cargo xtask compare | attacks | everyday | hostile | peers [ARGUMENT...]"
-            );
+            eprintln!("usage: cargo xtask hostile | peers [ARGUMENT...]");
             return ExitCode::from(2);
         }
     };

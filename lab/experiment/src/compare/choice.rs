@@ -6,7 +6,7 @@ use crate::report::Marks;
 
 /// The picture as SVG: for each load and each of these disciplines, the share of its goodput that the most affected
 /// kind of honest traffic keeps (the mean over all runs). `None` if no load has such a figure.
-pub fn picture(loads: &[&Load], names: &[&str]) -> Option<String> {
+pub(super) fn picture(loads: &[&Load], names: &[&str]) -> Option<String> {
     let rows: Vec<_> = loads
         .iter()
         .map(|load| {

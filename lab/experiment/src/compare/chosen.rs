@@ -9,7 +9,7 @@ use weir_config::{ConfigError, Origin};
 
 use crate::error::Error;
 use crate::options::RunOptions;
-use crate::scenario::source::BUILT_IN;
+use crate::scenario::source::{BUILT_IN, title};
 use crate::scenario::{Direction, Link, Override, Plan, Scenario};
 
 /// The link at which disciplines are compared.
@@ -61,12 +61,7 @@ pub struct Chosen {
 
 /// The loads with a short name: this name, and the scenario's name and title.
 pub fn named() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-    let title = |text: &'static str| {
-        let mut lines = text.lines();
-        let title = lines.find_map(|line| line.strip_prefix("title = \""));
-        title.unwrap_or_default().trim_end_matches('"')
-    };
-    NAMED.into_iter().map(move |(name, scenario)| {
+    NAMED.into_iter().map(|(name, scenario)| {
         let text = BUILT_IN.iter().find(|(known, _)| *known == scenario);
         (name, scenario, text.map_or("", |(_, text)| title(text)))
     })
@@ -82,11 +77,7 @@ pub fn defaults(in_lab: bool) -> Vec<Chosen> {
 pub fn find(word: &str) -> Option<Chosen> {
     let (name, scenario) = NAMED.iter().find(|(name, _)| *name == word)?;
     let (_, text) = BUILT_IN.iter().find(|(known, _)| known == scenario)?;
-    Some(Chosen {
-        name: (*name).to_owned(),
-        file: PathBuf::from(format!("scenarios/{scenario}.toml")),
-        text: Some(text),
-    })
+    Some(Chosen::built_in(name, scenario, text))
 }
 
 /// The end of an error about an unknown load: a question with the nearest short name, or nothing.
@@ -95,6 +86,24 @@ pub fn near(word: &str) -> String {
 }
 
 impl Chosen {
+    /// A built-in scenario under this name.
+    pub(super) fn built_in(name: &str, scenario: &str, text: &'static str) -> Self {
+        Self {
+            name: name.to_owned(),
+            file: PathBuf::from(format!("scenarios/{scenario}.toml")),
+            text: Some(text),
+        }
+    }
+
+    /// The options of its run.
+    pub(super) fn options(&self, common: &RunOptions) -> RunOptions {
+        RunOptions {
+            scenario: self.file.clone(),
+            text: self.text.map(str::to_owned),
+            ..common.clone()
+        }
+    }
+
     /// Checks that disciplines can be compared under this load, at this rate of the link, with these options.
     pub(super) fn check(&self, options: &RunOptions, rate: Option<Rate>) -> Result<(), Error> {
         let plan = options.plan()?;
@@ -181,11 +190,7 @@ mod tests {
     use super::*;
 
     fn options(load: &Chosen) -> RunOptions {
-        RunOptions {
-            scenario: load.file.clone(),
-            text: load.text.map(str::to_owned),
-            ..RunOptions::default()
-        }
+        load.options(&RunOptions::default())
     }
 
     #[test]
@@ -237,11 +242,7 @@ mod tests {
     fn a_scenario_without_the_link_is_refused() {
         let name = "readme/uplink";
         let (_, text) = BUILT_IN.iter().find(|(known, _)| *known == name).unwrap();
-        let load = Chosen {
-            name: name.into(),
-            file: "scenarios/readme/uplink.toml".into(),
-            text: Some(text),
-        };
+        let load = Chosen::built_in(name, name, text);
         let error = load.check(&options(&load), None).unwrap_err().to_string();
         assert!(
             error.contains("uplink.toml: `link.bottleneck` is missing"),

@@ -3,32 +3,23 @@
 use std::collections::BTreeMap;
 
 use crate::TrafficInfo;
-use crate::results::{PointResult, RunResult};
+use crate::results::RunResult;
 use crate::statistics::Summary;
 
 /// The metrics of a run by name: [`crate::metrics`], and [`SMALL_P50`], [`SMALL_P99`] and [`SMALL_LOST`].
-pub type Metrics = BTreeMap<String, f64>;
+pub(super) type Metrics = BTreeMap<String, f64>;
 /// A figure of a run.
-pub type Read = fn(&Metrics) -> Option<f64>;
+pub(super) type Read = fn(&Metrics) -> Option<f64>;
 
-/// The median delay of small packets, in ms: the maximum of all sparse traffics.
+/// The median delay of small packets, in ms: the maximum of all sparse flow groups.
 pub(super) const SMALL_P50: &str = "small_packets_delay_ms_p50";
-/// The 99th percentile of the delay of small packets, in ms: the maximum of all sparse traffics.
+/// The 99th percentile of the delay of small packets, in ms: the maximum of all sparse flow groups.
 pub(super) const SMALL_P99: &str = "small_packets_delay_ms_p99";
-/// The share of lost small packets: the maximum of all sparse traffics.
+/// The share of lost small packets: the maximum of all sparse flow groups.
 pub(super) const SMALL_LOST: &str = "small_packets_loss_ratio";
 
 /// The metric that marks a disturbed run.
 const DISTURBED: &str = "disturbed";
-
-/// The position of a point in the tables.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Place {
-    /// The row: usually a discipline.
-    pub row: String,
-    /// The part of the load's name after the scenario's.
-    pub load: String,
-}
 
 /// One load, and the results of each row under it.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,19 +37,18 @@ pub struct Load {
 }
 
 impl Load {
-    /// The loads in the results of a scenario of this name: one for each combination of swept values. Leaves out points
-    /// without a place.
-    pub fn all(
-        name: &str,
-        result: &RunResult,
-        place: fn(&PointResult) -> Option<Place>,
-    ) -> Vec<Self> {
+    /// The loads in the results of a scenario of this name: one for each combination of the values of its own sweep.
+    /// Leaves out points without a variant.
+    pub fn all(name: &str, result: &RunResult) -> Vec<Self> {
         let mut loads: Vec<Self> = Vec::new();
         for point in &result.points {
-            let Some(Place { row, load }) = place(point) else {
+            let Some(row) = point.variant.clone() else {
                 continue;
             };
-            let name = format!("{name}{load}");
+            let name = match point.swept().as_str() {
+                "" => name.to_owned(),
+                swept => format!("{name}, {swept}"),
+            };
             let runs = point.runs.iter();
             let runs = runs.map(|run| {
                 let mut metrics = with_small_packets(&result.traffic, run.metrics.clone());
@@ -106,7 +96,7 @@ impl Load {
 }
 
 /// The rows of these loads, each once, in the order of their first appearance.
-pub fn rows<'a>(loads: impl IntoIterator<Item = &'a Load>) -> Vec<&'a str> {
+pub(super) fn rows<'a>(loads: impl IntoIterator<Item = &'a Load>) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in loads.into_iter().flat_map(|load| &load.rows) {
         if !names.contains(&name.as_str()) {
@@ -133,7 +123,7 @@ fn note(result: &RunResult, runs: usize) -> String {
     format!("{duration_s} s, the first {warm_up_s} s not counted; {runs}.")
 }
 
-/// Adds the figures of small packets: for each figure the maximum of all sparse traffics.
+/// Adds the figures of small packets: for each figure the maximum of all sparse flow groups.
 fn with_small_packets(traffic: &[TrafficInfo], mut metrics: Metrics) -> Metrics {
     let of_traffic = [
         (SMALL_P50, "delay_ms_p50"),

@@ -19,7 +19,7 @@ impl Load {
 }
 
 /// All rows of a load.
-pub fn table(load: &Load, columns: &[&Column], shown: fn(&Summary) -> String) -> String {
+pub(super) fn table(load: &Load, columns: &[&Column], shown: fn(&Summary) -> String) -> String {
     let titles: Vec<&str> = columns.iter().map(|column| column.title).collect();
     let mut text = header(&titles);
     for name in rows([load]) {
@@ -31,7 +31,7 @@ pub fn table(load: &Load, columns: &[&Column], shown: fn(&Summary) -> String) ->
 }
 
 /// The mean of one figure of these rows under each load; loads are numbered from 1.
-pub fn glance(loads: &[&Load], rows: &[&str], read: Read, decimals: usize) -> String {
+pub(super) fn glance(loads: &[&Load], rows: &[&str], read: Read, decimals: usize) -> String {
     let numbers: Vec<String> = (1..=loads.len()).map(|n| n.to_string()).collect();
     let mut text = header(&numbers);
     for name in rows {
@@ -43,13 +43,13 @@ pub fn glance(loads: &[&Load], rows: &[&str], read: Read, decimals: usize) -> St
 }
 
 /// The first two lines of a table.
-pub fn header<T: AsRef<str>>(titles: &[T]) -> String {
+pub(super) fn header<T: AsRef<str>>(titles: &[T]) -> String {
     let titles: Vec<&str> = titles.iter().map(AsRef::as_ref).collect();
     let lines = "---|".repeat(titles.len());
     format!("| | {} |\n|---|{lines}\n", titles.join(" | "))
 }
 
 /// A row of a table.
-pub fn row(name: &str, cells: &[String]) -> String {
+pub(super) fn row(name: &str, cells: &[String]) -> String {
     format!("| `{name}` | {} |\n", cells.join(" | "))
 }

@@ -1,26 +1,27 @@
-//! Disciplines compared under the same loads: `weir compare`, and the tables of `docs/comparison.md` and
-//! `docs/attacks.md`.
+//! Disciplines compared under the same loads: `weir compare`, and its suites, which `docs/comparison.md`,
+//! `docs/attacks.md` and `docs/everyday.md` summarise.
 //!
 //! ```text
 //!   candidate ─┐                          ┌▶ answers ─▶ finding ─▶ text, page    weir compare
 //!              ├▶ a run of each load ─▶ load ─▶ tradeoff: delay over rate ─▶ page
-//!   chosen ────┘                          └▶ markdown, choice                    cargo xtask compare, attacks
+//!   chosen ────┘                          └▶ suite ─▶ markdown, choice           weir compare --suite
 //!                                            figures: the columns of all of them
 //! ```
 //!
-//! Every discipline runs at the same link, `bottleneck`, with the same seeds. Values are means over the seeds with
-//! 95 % intervals (Student's t).
+//! Without a suite, every discipline runs at the same link, `bottleneck`; the scenarios of a suite have their own
+//! disciplines. All have the same seeds. Values are means over the seeds with 95 % intervals (Student's t).
 
 pub mod answers;
 pub mod candidate;
-pub mod choice;
+mod choice;
 pub mod chosen;
-pub mod figures;
+mod figures;
 mod finding;
-pub mod load;
-pub mod markdown;
+mod load;
+mod markdown;
 pub mod number;
 mod page;
+mod suite;
 mod text;
 mod tradeoff;
 
@@ -31,6 +32,7 @@ pub use answers::Table;
 pub use candidate::Candidate;
 pub use chosen::Chosen;
 pub use page::write;
+pub use suite::{SUITES, Suite};
 pub use text::text;
 pub use tradeoff::Tradeoff;
 
@@ -38,8 +40,8 @@ use crate::agreement::{Compared, Ran, run_both};
 use crate::error::Error;
 use crate::habitat::Habitat;
 use crate::options::RunOptions;
-use crate::results::{PointResult, RunResult};
-use load::{Load, Place};
+use crate::results::RunResult;
+use load::Load;
 
 /// Runs of each discipline under each load: in simulation, in the lab, and of a preview.
 const RUNS_SIM: u64 = 5;
@@ -135,15 +137,25 @@ pub fn run(options: &Options) -> Result<Comparison, Error> {
     let of_loads = options.loads.iter();
     let runs: Vec<(&Chosen, RunOptions)> = of_loads.map(|load| (load, options.of(load))).collect();
     for (load, run) in &runs {
-        load.check(
-            &RunOptions {
-                overrides: Vec::new(),
-                given: Vec::new(),
-                ..run.clone()
-            },
-            options.rate,
-        )?;
-        for on in habitats(options) {
+        let own = RunOptions {
+            overrides: Vec::new(),
+            given: Vec::new(),
+            ..run.clone()
+        };
+        load.check(&own, options.rate)?;
+    }
+    let loads = run_all(&runs, options.both)?;
+    let disciplines = options
+        .candidates
+        .iter()
+        .map(|candidate| candidate.name.clone());
+    Ok(Comparison::of(disciplines.collect(), loads))
+}
+
+/// Checks all runs, then runs each in its habitat, or in both.
+fn run_all(runs: &[(&Chosen, RunOptions)], both: bool) -> Result<Vec<Loaded>, Error> {
+    for (load, run) in runs {
+        for on in habitats(both, run.on) {
             let run = RunOptions {
                 on: *on,
                 ..run.clone()
@@ -156,32 +168,26 @@ pub fn run(options: &Options) -> Result<Comparison, Error> {
             })?;
         }
     }
-    let mut loads = Vec::new();
-    for (load, run) in runs {
+    let loaded = runs.iter().map(|(load, run)| {
         if run.progress {
             eprintln!("{}", load.name);
         }
-        let ran = if options.both {
-            Ran::Both(Box::new(run_both(&run)?))
-        } else {
-            crate::run(&run)?.into()
-        };
-        loads.push(Loaded {
+        Ok(Loaded {
             name: load.name.clone(),
-            rate: chosen::rate_of(&run)?,
-            ran,
-        });
-    }
-    let disciplines = options
-        .candidates
-        .iter()
-        .map(|candidate| candidate.name.clone());
-    Ok(Comparison::of(disciplines.collect(), loads))
+            rate: chosen::rate_of(run)?,
+            ran: if both {
+                Ran::Both(Box::new(run_both(run)?))
+            } else {
+                crate::run(run)?.into()
+            },
+        })
+    });
+    loaded.collect()
 }
 
 /// The habitats of a comparison.
-fn habitats(options: &Options) -> &'static [Habitat] {
-    match (options.both, options.run.on) {
+fn habitats(both: bool, on: Habitat) -> &'static [Habitat] {
+    match (both, on) {
         (true, _) => &[Habitat::Sim, Habitat::Lab],
         (false, Habitat::Sim) => &[Habitat::Sim],
         (false, Habitat::Lab) => &[Habitat::Lab],
@@ -190,19 +196,17 @@ fn habitats(options: &Options) -> &'static [Habitat] {
 
 impl Options {
     fn of(&self, load: &Chosen) -> RunOptions {
-        let in_lab = habitats(self).contains(&Habitat::Lab);
+        let in_lab = habitats(self.both, self.run.on).contains(&Habitat::Lab);
         let runs = match (self.run.quick, in_lab) {
             (true, _) => RUNS_QUICK,
             (false, true) => RUNS_LAB,
             (false, false) => RUNS_SIM,
         };
         RunOptions {
-            scenario: load.file.clone(),
-            text: load.text.map(str::to_owned),
             overrides: self.rate.map(chosen::rate_override).into_iter().collect(),
             given: self.candidates.iter().map(Candidate::variant).collect(),
             runs: self.run.runs.or(Some(runs)),
-            ..self.run.clone()
+            ..load.options(&self.run)
         }
     }
 }
@@ -235,7 +239,7 @@ impl Comparison {
 impl Answers {
     fn of(disciplines: &[String], results: &[(&Loaded, &RunResult)]) -> Self {
         let loads = results.iter().flat_map(|(loaded, result)| {
-            let mut loads = Load::all(&loaded.name, result, place);
+            let mut loads = Load::all(&loaded.name, result);
             for load in &mut loads {
                 load.note.insert_str(0, &loaded.rate);
             }
@@ -266,16 +270,4 @@ impl Answers {
             tables,
         }
     }
-}
-
-/// The discipline, and the values of the scenario's own sweep.
-fn place(point: &PointResult) -> Option<Place> {
-    let swept = point.swept();
-    Some(Place {
-        row: point.variant.clone()?,
-        load: match swept.as_str() {
-            "" => String::new(),
-            swept => format!(", {swept}"),
-        },
-    })
 }

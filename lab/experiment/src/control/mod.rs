@@ -12,7 +12,7 @@ mod link;
 mod record;
 
 pub(crate) use channel::Channel;
-pub(crate) use record::{Record, add};
+pub(crate) use record::{GAUGE, Record, add};
 
 use weir_controller::{QueueName, Role};
 

@@ -9,6 +9,7 @@ use weir_base::statistics::mean;
 use weir_controller::runner::Event;
 
 use super::Channel;
+use crate::metrics::Measured;
 use crate::results::Curve;
 use crate::scenario::Scenario;
 
@@ -85,29 +86,34 @@ impl Record {
     }
 }
 
+crate::metrics! {
+    GAUGE on both;
+    /// Adds the value of a gauge.
+    fn add_gauge(value: Option<f64>) {
+        /// a gauge of the controller: its value at the end; with .mean its mean over the window
+        "controller.CONTROLLER.GAUGE" = value;
+    }
+}
+
 /// Adds the gauges of each controller: their means after the warm-up, their final values, and their curves.
 pub(crate) fn add(
     scenario: &Scenario,
     all: &[Record],
-    metrics: &mut BTreeMap<String, f64>,
+    measured: &mut Measured,
     curves: &mut BTreeMap<String, Curve>,
 ) {
     for (controller, record) in scenario.controllers.iter().zip(all) {
-        let step = record.period.as_nanos();
+        let skipped = scenario.warm_up.steps(record.period);
         for (gauge, values) in &record.gauges {
-            let skipped = scenario.warm_up.as_nanos().div_ceil(step);
-            let name = format!("controller.{}.{gauge}", controller.name);
-            if let Some(mean) = mean(values.get(skipped as usize..).unwrap_or_default()) {
-                metrics.insert(format!("{name}.mean"), mean);
-            }
-            if let Some(last) = values.last() {
-                metrics.insert(name.clone(), *last);
-            }
+            let mean = mean(values.get(skipped..).unwrap_or_default());
+            let gauge_mean = format!("{gauge}.mean");
+            add_gauge(mean, &[&controller.name, &gauge_mean], measured);
+            add_gauge(values.last().copied(), &[&controller.name, gauge], measured);
             let curve = Curve {
                 step_s: record.period.as_secs_f64(),
                 values: values.clone(),
             };
-            curves.insert(name, curve);
+            curves.insert(format!("controller.{}.{gauge}", controller.name), curve);
         }
     }
 }

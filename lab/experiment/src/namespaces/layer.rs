@@ -1,6 +1,5 @@
 //! A network layer besides IP on the lab's routers.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use weir_base::Instant;
@@ -9,6 +8,7 @@ use super::build::Site;
 use super::router::Router;
 use crate::added::Added;
 use crate::error::Error;
+use crate::metrics::Measured;
 use crate::scenario::Scenario;
 use crate::topology::Topology;
 
@@ -29,7 +29,7 @@ pub trait LabLayer {
     fn handle_timeout(&mut self, now: Instant, site: &Site) -> Result<(), Error>;
 
     /// Adds the counters of the routers.
-    fn add_metrics(&self, routers: &[Router], metrics: &mut BTreeMap<String, f64>);
+    fn add_metrics(&self, routers: &[Router], measured: &mut Measured);
 }
 
 /// The layers of other crates.

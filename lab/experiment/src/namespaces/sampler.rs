@@ -8,13 +8,14 @@ use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 
 use tokio::task::JoinSet;
-use weir_base::statistics::mean;
 use weir_base::{Instant, Span};
 use weir_northbound::client::Client;
 
 use super::elements::{PERIOD_MIN, runtime};
 use super::window::RunWindow;
 use crate::error::Error;
+use crate::measure::queues;
+use crate::metrics::Measured;
 use crate::results::Curve;
 use crate::scenario::Scenario;
 use crate::topology::{Topology, Watched};
@@ -83,22 +84,22 @@ impl Sampler {
     pub(super) fn finish(
         self,
         warm_up: Span,
-        metrics: &mut BTreeMap<String, f64>,
+        measured: &mut Measured,
         curves: &mut BTreeMap<String, Curve>,
     ) {
         let sampled = self.thread.map(JoinHandle::join).and_then(Result::ok);
-        let skipped = warm_up.as_nanos().div_ceil(self.step.as_nanos()) as usize;
+        let skipped = warm_up.steps(self.step);
         let step_s = self.step.as_secs_f64();
         for sampled in sampled.into_iter().flatten() {
             let (name, values) = (sampled.name, sampled.packets);
-            if let Some(mean) = mean(values.get(skipped..).unwrap_or_default()) {
-                metrics.insert(format!("queue_packets_mean.{name}"), mean);
-            }
             let [before, after] = sampled.sent;
-            let sent = after.saturating_sub(before);
-            metrics.insert(format!("packets_sent.{name}"), sent as f64);
+            let queue = queues::Queue {
+                packets: values.get(skipped..).unwrap_or_default(),
+                sent: after.saturating_sub(before),
+            };
+            queues::add_metrics(queue, &[&name], measured);
             for (gauge, value) in sampled.gauges {
-                metrics.insert(format!("gauge.{name}.{gauge}"), value as f64);
+                queues::add_gauge(value, &[&name, &gauge], measured);
             }
             curves.insert(format!("queue_packets.{name}"), Curve { step_s, values });
         }

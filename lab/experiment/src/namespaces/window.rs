@@ -27,8 +27,7 @@ impl RunWindow {
 
     /// Time from now until this time of the run.
     pub(super) fn until(&self, when: Instant) -> Duration {
-        let when = self.start + when.since(Instant::ZERO);
-        Duration::from_nanos(when.since(clock::now()).as_nanos())
+        clock::until(self.start + when.since(Instant::ZERO))
     }
 
     /// Waits until this time of the run; up to a millisecond longer, because of tokio's timers.

@@ -201,8 +201,8 @@ pub(super) fn middle_note(result: &RunResult) -> String {
     match (middles(result).len(), words.join("; ").as_str()) {
         (shown, _) if shown == result.points.len() => String::new(),
         (shown, words) => format!(
-            "<p>Swept: {words}. Shown are {shown} of {} points, those in the middle of the sweep; the curves show all \
-             points.</p>",
+            "<p>Swept: {words}. {shown} of {} points are shown: those in the middle of the sweep; the curves show \
+             all points.</p>",
             result.points.len()
         ),
     }

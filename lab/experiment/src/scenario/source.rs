@@ -18,6 +18,15 @@ use super::reading::extended;
 /// without a title are parts of others.
 pub const BUILT_IN: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
 
+/// The title of a scenario, from its `title` line; empty without one.
+pub fn title(text: &str) -> &str {
+    let mut titles = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("title = \""));
+    let title = titles.next().unwrap_or_default();
+    title.trim_end().trim_end_matches('"')
+}
+
 /// The traces of links that built-in scenarios use, by their path below `scenarios/`.
 const TRACES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/traces.rs"));
 

@@ -12,7 +12,7 @@ use super::reader::Section;
 use super::tcp::TcpOptions;
 use weir_config::ConfigError;
 
-/// Maximum number of flows of one traffic, over all hosts.
+/// Maximum number of flows of one flow group, over all hosts.
 const FLOWS_MAX: u64 = 1_000_000;
 
 /// Maximum content of a chunk in bytes, so that its datagram is no longer than other UDP datagrams.
@@ -41,7 +41,7 @@ pub struct Traffic {
     pub kind: TrafficKind,
 }
 
-/// How the flows of a traffic start.
+/// How the flows of a group start.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Starts {
     /// Each flow at a random time within this span; all at once if it is zero.
@@ -172,7 +172,8 @@ impl TrafficKind {
     }
 }
 
-/// The name of a flow, or client, of a traffic. Numbers go to the first flow of each pair of hosts, then to the second.
+/// The name of a flow, or client, of a flow group. Numbers go to the first flow of each pair of hosts, then to the
+/// second.
 pub(crate) fn flow_name(traffic: &str, number: usize) -> String {
     format!("{traffic}.{number}")
 }
@@ -264,7 +265,7 @@ impl Traffic {
         | TrafficKind::Udp { offered, .. } = &traffic.kind
             && offered.bits_between(traffic.start.as_secs_f64(), end) <= 0.0
         {
-            return Err(section.error("rate", "is 0 or less during the whole traffic"));
+            return Err(section.error("rate", "is 0 or less for the whole duration of the traffic"));
         }
         let all = u64::from(traffic.kind.flows()) * u64::from(pairs);
         if all > FLOWS_MAX {

@@ -2,7 +2,7 @@
 //!
 //! A host's amount is the bytes of all flows that it sends (at the other end: receives) in the window. Its demand is
 //! unlimited if one of these flows is a transfer without end. A flow that offers a rate demands its offered load. Pages
-//! and transfers of a given size stop by themselves: their demand is the amount that they had.
+//! and transfers of a given size stop by themselves: their demand is the amount that they transferred.
 //!
 //! The fair level is that of max-min fairness: if each host had the smaller of the level and its demand, the sum would
 //! be the sum of all amounts. Hosts whose demand exceeds the level count. The index is computed for each end
@@ -12,9 +12,8 @@
 use std::collections::BTreeMap;
 
 use weir_base::statistics::jain;
+use weir_sim::meter::Meters;
 
-use super::build::World;
-use crate::results::Metrics;
 use crate::scenario::{Scenario, TrafficKind};
 
 /// The bytes of a host in the window.
@@ -24,36 +23,41 @@ struct Host {
     wanted: f64,
 }
 
-/// Adds Jain's index of the hosts at each end.
-pub(super) fn add_metrics(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
-    let meters = world.simulation.meters();
+crate::metrics! {
+    RUN on sim;
+    /// Adds Jain's index of the hosts at each end.
+    pub(super) fn add_metrics(scenario: &Scenario, meters: &Meters) {
+        /// Jain's fairness index of the goodput of sending hosts, each summed over its flows; counts only hosts whose
+        /// demand exceeds the max-min fair level. The demand of an endless transfer is unlimited, of a rate its offered
+        /// load, of web and sized transfers the goodput that they got
+        "jain_index_senders" = jain(&wanting(hosts(scenario, meters, 0)));
+        /// the same for receiving hosts; separate from the senders' index, because the two conflict where one host has
+        /// many peers
+        "jain_index_receivers" = jain(&wanting(hosts(scenario, meters, 1)));
+    }
+}
+
+/// The hosts at one end of the flows.
+fn hosts(scenario: &Scenario, meters: &Meters, end: usize) -> Vec<Host> {
     let mut flows = vec![0.0; scenario.traffic.len()];
     for flow in &meters.flows {
         flows[flow.traffic as usize] += 1.0;
     }
-    for (end, name) in ["jain_index_senders", "jain_index_receivers"]
-        .into_iter()
-        .enumerate()
-    {
-        let mut hosts: BTreeMap<_, Host> = BTreeMap::new();
-        for flow in &meters.flows {
-            let traffic = flow.traffic as usize;
-            let had = flow.window_bytes as f64;
-            let host = hosts.entry(flow.hosts[end]).or_default();
-            host.had += had;
-            host.wanted += match scenario.traffic[traffic].kind {
-                TrafficKind::Web { .. } | TrafficKind::Tcp { size: Some(_), .. } => had,
-                TrafficKind::Tcp { size: None, .. } | TrafficKind::Udp { .. } => {
-                    let offered = meters.traffics[traffic].offered_bytes;
-                    offered.map_or(f64::INFINITY, |bytes| bytes as f64 / flows[traffic])
-                }
-            };
-        }
-        let hosts: Vec<Host> = hosts.into_values().collect();
-        if let Some(index) = jain(&wanting(hosts)) {
-            metrics.insert(name.into(), index);
-        }
+    let mut hosts: BTreeMap<_, Host> = BTreeMap::new();
+    for flow in &meters.flows {
+        let traffic = flow.traffic as usize;
+        let had = flow.window_bytes as f64;
+        let host = hosts.entry(flow.hosts[end]).or_default();
+        host.had += had;
+        host.wanted += match scenario.traffic[traffic].kind {
+            TrafficKind::Web { .. } | TrafficKind::Tcp { size: Some(_), .. } => had,
+            TrafficKind::Tcp { size: None, .. } | TrafficKind::Udp { .. } => {
+                let offered = meters.traffics[traffic].offered_bytes;
+                offered.map_or(f64::INFINITY, |bytes| bytes as f64 / flows[traffic])
+            }
+        };
     }
+    hosts.into_values().collect()
 }
 
 /// The bytes of the hosts whose demand exceeds the fair level.

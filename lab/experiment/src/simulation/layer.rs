@@ -4,7 +4,7 @@ use weir_sim::{PortId, Simulation};
 
 use crate::added::Added;
 use crate::error::Error;
-use crate::results::Metrics;
+use crate::metrics::Measured;
 use crate::scenario::Scenario;
 use crate::topology::Topology;
 
@@ -20,7 +20,7 @@ pub type Simulate = fn(
 /// The layer of a simulation.
 pub trait SimulatedLayer {
     /// Adds its metrics.
-    fn add_metrics(&self, scenario: &Scenario, simulation: &Simulation, metrics: &mut Metrics);
+    fn add_metrics(&self, scenario: &Scenario, simulation: &Simulation, measured: &mut Measured);
 }
 
 /// The layers of other crates.

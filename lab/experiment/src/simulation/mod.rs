@@ -10,7 +10,8 @@
 //! - [`control`]: the scenario's controllers as actors
 //! - [`hosts`]: fairness between hosts
 //! - [`layer`]: a network layer besides IP
-//! - [`observe`]: measurements that only the simulator can make: delays, places of loss, queues
+//! - [`links`], [`packets`]: measurements that only the simulator can make: queues, delays, places of loss
+//! - [`observe`]: reports, curves and flows of a finished simulation
 //! - [`passage`]: the admission of flows at the watched links: acceptance delay, outages
 //! - [`shaper`]: shapers that find their rate
 //! - [`trace`]: captures of links
@@ -20,10 +21,12 @@
 mod build;
 mod cake_autorate;
 mod control;
-mod hosts;
+pub(crate) mod hosts;
 pub(crate) mod layer;
+pub(crate) mod links;
 mod observe;
-mod passage;
+pub(crate) mod packets;
+pub(crate) mod passage;
 mod shaper;
 mod trace;
 
@@ -139,26 +142,29 @@ fn run_one(
         now = next;
     }
     let reported = observe::reported(scenario, &world);
-    let (mut metrics, mut series) = measure(scenario, &reported);
-    observe::add_metrics(scenario, &world, &mut metrics);
-    hosts::add_metrics(scenario, &world, &mut metrics);
+    let (mut measured, mut series) = measure(scenario, &reported);
+    packets::add_metrics(scenario, &world, &mut measured);
+    links::add_metrics(scenario, &world, &mut measured);
+    passage::add_metrics(scenario, &world, &mut measured);
+    let meters = world.simulation.meters();
+    hosts::add_metrics(scenario, meters, &[], &mut measured);
     for layer in &world.layers {
-        layer.add_metrics(scenario, &world.simulation, &mut metrics);
+        layer.add_metrics(scenario, &world.simulation, &mut measured);
     }
     observe::add_curves(scenario, &world, &mut series);
     lines::add_curves(scenario, &mut series);
     shaper::add_curves(scenario, &world.shapers, &mut series);
     let mut distributions = distributions(scenario, &reported);
-    observe::add_distributions(scenario, &world, &mut distributions);
+    observe::add_distributions(&world, &mut distributions);
     crate::control::add(
         scenario,
         &observe::records(&world),
-        &mut metrics,
+        &mut measured,
         &mut series,
     );
     let run = OneRun {
         seed,
-        metrics,
+        metrics: measured.0,
         series,
         distributions,
         routers: Map::new(),

@@ -17,8 +17,8 @@ use weir_sim::meter::{Flow, Watch};
 use weir_sim::passage::{Passage, SENDING_STEP};
 
 use super::build::World;
+use crate::metrics::Measured;
 use crate::reported::mbps;
-use crate::results::Metrics;
 use crate::scenario::{Kind, Scenario};
 
 /// Time after the start of a mechanism's run within which the flows that it accepts have passed: half an interval of
@@ -40,9 +40,67 @@ struct Passed<'a> {
     outage: Option<Span>,
 }
 
+/// The flows of a flow group.
+struct Flows<'a> {
+    passed: &'a [Passed<'a>],
+    from: Instant,
+    end: Instant,
+}
+
+/// The flows of a flow group at one link.
+struct AtLink<'a> {
+    scenario: &'a Scenario,
+    watch: &'a Watch,
+    /// The position of the flow group in the scenario.
+    traffic: usize,
+    passed: &'a [Passed<'a>],
+}
+
+crate::metrics! {
+    TRAFFIC on sim;
+    /// Adds delays, goodput and outages.
+    fn add_traffic(flows: &Flows<'_>) {
+        /// from a flow's first packet to its first packet accepted at every watched link, mean; a flow that was never
+        /// accepted counts with its age at the end
+        "acceptance_delay_s.TRAFFIC" = mean(&flows.delays());
+        /// maximum of the same
+        "acceptance_delay_s_max.TRAFFIC" = flows.delays().into_iter().reduce(f64::max);
+        /// mean over accepted flows only
+        "acceptance_delay_s_accepted.TRAFFIC" = mean(&flows.of_each(|p| Some(p.delay(p.passed?))));
+        /// flows that were never accepted
+        "never_accepted_flows.TRAFFIC" = flows.never_accepted();
+        /// payload of a flow in the window, divided by the time since it was accepted, mean
+        "goodput_since_accepted_mbps.TRAFFIC" = flows.goodput(|p| Some((p.passed?, p.flow.window_bytes)));
+        /// payload that a flow delivered since its final acceptance, divided by the time since then, mean over flows
+        /// that were not refused again within 2 s
+        "goodput_since_kept_mbps.TRAFFIC" = flows.goodput(|p| p.kept);
+        /// longest time that a removed, formerly accepted flow was blocked
+        "outage_s_STATISTIC.TRAFFIC" =
+            vec![("mean", mean(&flows.outages())), ("max", flows.outages().into_iter().reduce(f64::max))];
+    }
+}
+
+crate::metrics! {
+    LINK on sim;
+    /// Adds the flows that send, and the changes by each run of a mechanism.
+    fn add_link(at: &AtLink<'_>) {
+        /// flows of the flow group that sent in each 10 s interval of the window, mean
+        "sending_flows.LINK.TRAFFIC" = at.sending();
+        /// flows on the list one second after each activation of a congestion mechanism in the window, mean over
+        /// activations; without activations, the mean over time
+        "run_after_flows.LINK.TRAFFIC" = at.after_runs();
+        /// change in the number of tracked flows from before an activation of a congestion mechanism to one second
+        /// after it, mean over activations
+        "run_growth_flows.LINK.TRAFFIC" = at.growth();
+        /// flows that waited before such an activation and were accepted by it, divided by all flows that waited
+        "run_let_in_ratio.LINK.TRAFFIC" = at.let_in();
+    }
+}
+
 /// Adds the metrics of the admission of all flows.
-pub(super) fn add_metrics(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
+pub(super) fn add_metrics(scenario: &Scenario, world: &World, measured: &mut Measured) {
     let end = Instant::ZERO + scenario.duration;
+    let from = Instant::ZERO + scenario.warm_up;
     let meters = world.simulation.meters();
     let watches = world.watched.iter().filter_map(|(name, port)| {
         let watch = world.simulation.watched(*port)?;
@@ -50,7 +108,7 @@ pub(super) fn add_metrics(scenario: &Scenario, world: &World, metrics: &mut Metr
     });
     let watches: Vec<(&str, &Watch)> = watches.collect();
     for (number, traffic) in scenario.traffic.iter().enumerate() {
-        let name = &traffic.name;
+        let name = traffic.name.as_str();
         if traffic.kind.kind() == Kind::Web {
             continue;
         }
@@ -59,17 +117,16 @@ pub(super) fn add_metrics(scenario: &Scenario, world: &World, metrics: &mut Metr
         let passed: Vec<Passed<'_>> = flows
             .filter_map(|(flow, id)| passed(flow, &watches, id, end))
             .collect();
-        add_passed(scenario, name, &passed, metrics);
+        let passed = passed.as_slice();
+        add_traffic(&Flows { passed, from, end }, &[name], measured);
         for (link, watch) in &watches {
-            add_sending(scenario, [*link, name.as_str()], watch, number, metrics);
-            add_runs(
+            let at = AtLink {
                 scenario,
-                [*link, name.as_str()],
                 watch,
-                number,
-                &passed,
-                metrics,
-            );
+                traffic: number,
+                passed,
+            };
+            add_link(&at, &[link, name], measured);
         }
     }
 }
@@ -102,116 +159,93 @@ fn passed<'a>(
     })
 }
 
-/// Adds delays, goodput and outages.
-fn add_passed(scenario: &Scenario, name: &str, all: &[Passed<'_>], metrics: &mut Metrics) {
-    let end = Instant::ZERO + scenario.duration;
-    let from = Instant::ZERO + scenario.warm_up;
-    let delay = |until: Instant, p: &Passed<'_>| until.since(p.offered).as_secs_f64();
-    let accepted = || all.iter().filter_map(|p| p.passed.map(|at| (p, at)));
-    let every = all.iter().map(|p| delay(p.passed.unwrap_or(end), p));
-    let every: Vec<f64> = every.collect();
-    let of_accepted: Vec<f64> = accepted().map(|(p, at)| delay(at, p)).collect();
-    let goodput = |p: &Passed<'_>, at: Instant, bytes: u64| {
-        let until = p.flow.end.unwrap_or(end);
-        let seconds = until.since(at.max(from)).as_secs_f64();
-        (seconds > 0.0).then(|| mbps(bytes, seconds))
-    };
-    let goodputs = accepted().filter_map(|(p, at)| goodput(p, at, p.flow.window_bytes));
-    let goodputs: Vec<f64> = goodputs.collect();
-    let kept = all.iter().filter_map(|p| {
-        let (at, bytes) = p.kept?;
-        goodput(p, at, bytes)
-    });
-    let kept: Vec<f64> = kept.collect();
-    let outages = all.iter().filter_map(|p| p.outage);
-    let outages: Vec<f64> = outages.map(Span::as_secs_f64).collect();
-    let mut set = |what: &str, value: Option<f64>| {
-        if let Some(value) = value {
-            metrics.insert(format!("{what}.{name}"), value);
-        }
-    };
-    set("acceptance_delay_s", mean(&every));
-    set(
-        "acceptance_delay_s_max",
-        every.iter().copied().reduce(f64::max),
-    );
-    set("acceptance_delay_s_accepted", mean(&of_accepted));
-    let never = (every.len() - of_accepted.len()) as f64;
-    set("never_accepted_flows", (!every.is_empty()).then_some(never));
-    set("goodput_since_accepted_mbps", mean(&goodputs));
-    set("goodput_since_kept_mbps", mean(&kept));
-    set("outage_s_mean", mean(&outages));
-    set("outage_s_max", outages.iter().copied().reduce(f64::max));
-}
-
-/// Adds the mean number of sending flows over the ten-second steps of the window.
-fn add_sending(
-    scenario: &Scenario,
-    [link, name]: [&str; 2],
-    watch: &Watch,
-    traffic: usize,
-    metrics: &mut Metrics,
-) {
-    let step = SENDING_STEP.as_nanos();
-    let first = scenario.warm_up.as_nanos().div_ceil(step) as usize;
-    let last = (scenario.duration.as_nanos() / step) as usize;
-    let steps = watch.passages.sending.iter().take(last).skip(first);
-    let counts = steps.map(|counts| counts.get(traffic).copied().unwrap_or(0) as f64);
-    if let Some(mean) = mean(&counts.collect::<Vec<_>>()) {
-        metrics.insert(format!("sending_flows.{link}.{name}"), mean);
+impl Passed<'_> {
+    fn delay(&self, until: Instant) -> f64 {
+        until.since(self.offered).as_secs_f64()
     }
 }
 
-/// Adds, for the runs of a mechanism: the number of accepted flows a second after each run, its increase, and the share
-/// of the flows waiting before the run that the run accepted.
-fn add_runs(
-    scenario: &Scenario,
-    [link, name]: [&str; 2],
-    watch: &Watch,
-    traffic: usize,
-    all: &[Passed<'_>],
-    metrics: &mut Metrics,
-) {
-    let Some(tracked) = &watch.tracked else {
-        return;
-    };
-    let at = |sampling: usize| Instant::ZERO + scenario.sample.times(sampling as u64);
-    let later = CLEANED_UP.as_nanos().div_ceil(scenario.sample.as_nanos()) as usize;
-    let curve = &tracked.curves[traffic];
-    let begins = scenario
-        .warm_up
-        .as_nanos()
-        .div_ceil(scenario.sample.as_nanos());
-    let after = watch
-        .gauges
-        .runs
-        .iter()
-        .filter(|run| **run as u64 >= begins);
-    let after = after.filter_map(|run| curve.get(run + later));
-    let after: Vec<f64> = after.map(|flows| f64::from(*flows)).collect();
-    let mut growth = Vec::new();
-    let (mut waited, mut let_in) = (0_u64, 0_u64);
-    for run in &watch.gauges.runs {
-        let (before, after) = (at(run - 1), at(*run) + LET_IN);
-        if let (Some(old), Some(new)) = (curve.get(run - 1), curve.get(run + later)) {
-            growth.push(f64::from(*new) - f64::from(*old));
-        }
-        let waits = |p: &&Passed<'_>| p.offered <= before && p.passed.is_none_or(|at| at > before);
-        for p in all.iter().filter(waits) {
-            waited += 1;
-            let_in += u64::from(p.passed.is_some_and(|at| at <= after));
-        }
+impl Flows<'_> {
+    fn of_each(&self, read: impl Fn(&Passed<'_>) -> Option<f64>) -> Vec<f64> {
+        self.passed.iter().filter_map(read).collect()
     }
-    let over_time = tracked.flows[traffic].tracked as f64 / tracked.samples.max(1) as f64;
-    metrics.insert(
-        format!("run_after_flows.{link}.{name}"),
-        mean(&after).unwrap_or(over_time),
-    );
-    if let Some(mean) = mean(&growth) {
-        metrics.insert(format!("run_growth_flows.{link}.{name}"), mean);
+
+    /// The acceptance delay of every flow.
+    fn delays(&self) -> Vec<f64> {
+        self.of_each(|p| Some(p.delay(p.passed.unwrap_or(self.end))))
     }
-    if waited > 0 {
-        let ratio = let_in as f64 / waited as f64;
-        metrics.insert(format!("run_let_in_ratio.{link}.{name}"), ratio);
+
+    fn outages(&self) -> Vec<f64> {
+        self.of_each(|p| p.outage.map(Span::as_secs_f64))
+    }
+
+    /// `None` without flows.
+    fn never_accepted(&self) -> Option<f64> {
+        let never = self.passed.iter().filter(|p| p.passed.is_none());
+        (!self.passed.is_empty()).then(|| never.count() as f64)
+    }
+
+    /// The mean goodput of flows since a time, if `since` gives the time and the bytes delivered since then.
+    fn goodput(&self, since: impl Fn(&Passed<'_>) -> Option<(Instant, u64)>) -> Option<f64> {
+        mean(&self.of_each(|p| {
+            let (at, bytes) = since(p)?;
+            let until = p.flow.end.unwrap_or(self.end);
+            let seconds = until.since(at.max(self.from)).as_secs_f64();
+            (seconds > 0.0).then(|| mbps(bytes, seconds))
+        }))
+    }
+}
+
+impl AtLink<'_> {
+    /// The mean number of sending flows over the ten-second steps of the window.
+    fn sending(&self) -> Option<f64> {
+        let first = self.scenario.warm_up.steps(SENDING_STEP);
+        let last = (self.scenario.duration.as_nanos() / SENDING_STEP.as_nanos()) as usize;
+        let steps = self.watch.passages.sending.iter().take(last).skip(first);
+        let counts = steps.map(|counts| counts.get(self.traffic).copied().unwrap_or(0) as f64);
+        mean(&counts.collect::<Vec<_>>())
+    }
+
+    /// Samplings from the start of a run to the end of its clean-up.
+    fn later(&self) -> usize {
+        CLEANED_UP.steps(self.scenario.sample)
+    }
+
+    fn growth(&self) -> Option<f64> {
+        let curve = &self.watch.tracked.as_ref()?.curves[self.traffic];
+        let flows = |sampling: usize| Some(f64::from(*curve.get(sampling)?));
+        let runs = self.watch.gauges.runs.iter();
+        let growth = runs.filter_map(|run| Some(flows(run + self.later())? - flows(run - 1)?));
+        mean(&growth.collect::<Vec<_>>())
+    }
+
+    /// The number of accepted flows a second after each run in the window.
+    fn after_runs(&self) -> Option<f64> {
+        let tracked = self.watch.tracked.as_ref()?;
+        let begins = self.scenario.warm_up.steps(self.scenario.sample);
+        let runs = self.watch.gauges.runs.iter().filter(|run| **run >= begins);
+        let curve = &tracked.curves[self.traffic];
+        let after = runs.filter_map(|run| curve.get(run + self.later()));
+        let after: Vec<f64> = after.map(|flows| f64::from(*flows)).collect();
+        let sum = tracked.flows[self.traffic].tracked;
+        let over_time = sum as f64 / tracked.samples.max(1) as f64;
+        Some(mean(&after).unwrap_or(over_time))
+    }
+
+    /// The share of the flows waiting before a run that the run accepted.
+    fn let_in(&self) -> Option<f64> {
+        self.watch.tracked.as_ref()?;
+        let at = |sampling: usize| Instant::ZERO + self.scenario.sample.times(sampling as u64);
+        let (mut waited, mut let_in) = (0_u64, 0_u64);
+        for run in &self.watch.gauges.runs {
+            let (before, after) = (at(run - 1), at(*run) + LET_IN);
+            let waits =
+                |p: &&Passed<'_>| p.offered <= before && p.passed.is_none_or(|at| at > before);
+            for p in self.passed.iter().filter(waits) {
+                waited += 1;
+                let_in += u64::from(p.passed.is_some_and(|at| at <= after));
+            }
+        }
+        (waited > 0).then(|| let_in as f64 / waited as f64)
     }
 }

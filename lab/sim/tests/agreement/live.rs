@@ -111,7 +111,7 @@ impl Router {
                 vlan: frame.vlan,
                 offload: frame.offload,
             };
-            plane.receive(LAN, frame.bytes, arrival);
+            plane.receive(LAN, &frame.bytes, arrival);
         });
         assert!(received.unwrap() < BURST_MAX, "a burst is cut in two");
         let due = self.plane.step(now);
@@ -120,7 +120,7 @@ impl Router {
         assert!(!left.unwrap());
         let sent = &mut self.sent;
         let mut take = |frame: Received<'_>| {
-            let bytes = frame.bytes;
+            let bytes = &frame.bytes;
             assert_eq!((&bytes[..6], &bytes[6..12]), (&NEXT_MAC[..], &WAN_MAC[..]));
             assert_eq!(bytes[22], 63);
             assert_eq!(checksum(&bytes[14..34]), 0);

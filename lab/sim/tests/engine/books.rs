@@ -282,7 +282,7 @@ impl Built {
     /// All traffic has ended.
     fn finished(&self) {
         let fabric = self.sim.fabric();
-        assert_eq!(fabric.books()[3], 0, "packets stay for ever");
+        assert_eq!(fabric.books()[3], 0, "packets stay forever");
         assert!(self.ports.iter().all(|port| fabric.port(*port).is_idle()));
         let meters = self.sim.meters();
         for (traffic, meter) in meters.traffics.iter().enumerate() {

@@ -207,12 +207,12 @@ const COLUMNS: &[Column<PortRow>] = &[
         .read(|port| port.slot.on_the_wire().into()),
     component(19, "nat_questions", COUNTER, "0")
         .optional()
-        .about("Questions to the connection tracking for the hosts behind translated addresses; null except in mode `queue`.")
+        .about("Queries to connection tracking for the hosts behind translated addresses; null except in mode `queue`.")
         .read(|port| port.translation(|side| side.questions)),
     component(20, "nat_unasked", PACKET_COUNTER, "0")
         .optional()
         .about(
-            "Packets whose host was not asked for because the questions of the port are limited; their flows keep the \
+            "Packets whose host was not looked up because the queries of the port are limited; their flows keep the \
              outer address.",
         )
         .read(|port| port.translation(|side| side.unasked)),

@@ -136,7 +136,9 @@ const COLUMNS: &[Column<FindingRow>] = &[
         .read(|finding| finding.state.delay.into()),
     component(9, "baseline_s", SECONDS, "0.0204")
         .optional()
-        .about("Mean round-trip time of the reflectors without a queue; null before the first answer.")
+        .about(
+            "Mean of the reflectors' baselines, their round-trip times without a queue; null before the first answer.",
+        )
         .shown(&[Cell::new("BASELINE")])
         .read(|finding| finding.state.baseline.into()),
     component(10, "strange", COUNTER, "0")

@@ -345,9 +345,10 @@ fn received(slot: Slot<'_>, arrived: Instant, arriving: Layer) -> Option<Receive
         header,
         address,
         vnet,
-        bytes,
+        mut memory,
         mut start,
     } = slot;
+    let bytes = memory.bytes_mut();
     let mut offload = vnet::offload(vnet);
     let mut len = header.tp_len;
     let status = header.tp_status;
@@ -383,7 +384,7 @@ fn received(slot: Slot<'_>, arrived: Instant, arriving: Layer) -> Option<Receive
         }
     }
     Some(Received {
-        bytes: &bytes[start..],
+        bytes: memory.lend(start),
         len,
         arrived,
         vlan,
@@ -503,7 +504,7 @@ impl Sender {
 }
 
 pub(crate) fn link_address(index: u32, protocol: u16) -> io::Result<SockAddr> {
-    // SAFETY: `sockaddr_ll` is a structure of integers, for which all zeros is a value.
+    // SAFETY: `sockaddr_ll` is a structure of integers, for which all zeros are valid.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as libc::c_ushort;
     address.sll_protocol = protocol.to_be();
@@ -539,6 +540,7 @@ fn cut_outgoing() -> [SockFilter; 4] {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ring::Memory;
     use super::*;
     use weir_path::link::offload::Offload;
 
@@ -555,7 +557,7 @@ mod tests {
             header,
             address,
             vnet: [0; vnet::HEADER_LEN],
-            bytes,
+            memory: Memory::Ring(bytes),
             start: 14,
         }
     }

@@ -9,16 +9,14 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use socket2::Socket;
+use weir_packet::LongBuffer;
+use weir_packet::packet::HEADROOM;
 
 use super::interface::device_gone;
-use super::ring::Slot;
+use super::ring::{Memory, Slot};
 use super::vnet::{HEADER_LEN, Header, switch_on};
 use crate::sys;
 
-/// Spare bytes before a long frame, for a VLAN tag that is put back into it and for an Ethernet header.
-const SPARE_BYTES: usize = 32;
-/// The longest IP packet, with an Ethernet header and two tags.
-const LONG_FRAME_BYTES_MAX: usize = 65_535 + 14 + 8;
 /// Bytes that may wait in the receive queue, including the kernel's own overhead; the kernel doubles the value. About
 /// as much as a ring holds in frames of 1500 bytes.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
@@ -26,7 +24,7 @@ const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 /// Frames that are too long for a slot.
 #[derive(Debug)]
 pub(super) struct LongFrames {
-    bytes: Box<[u8]>,
+    buffer: LongBuffer,
 }
 
 impl LongFrames {
@@ -41,7 +39,7 @@ impl LongFrames {
             socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
         }
         Ok(Self {
-            bytes: vec![0; SPARE_BYTES + LONG_FRAME_BYTES_MAX].into_boxed_slice(),
+            buffer: LongBuffer::default(),
         })
     }
 
@@ -65,16 +63,17 @@ impl LongFrames {
     #[cold]
     fn fetch<'a>(&'a mut self, slot: Slot<'a>, socket: &Socket) -> io::Result<Option<Slot<'a>>> {
         let mut vnet = Header::default();
-        match receive(socket, &mut vnet, &mut self.bytes[SPARE_BYTES..]) {
+        let bytes = self.buffer.bytes_mut();
+        match receive(socket, &mut vnet, &mut bytes[HEADROOM..]) {
             Ok(len) => {
-                let end = self.bytes.len().min(SPARE_BYTES + len);
+                let end = bytes.len().min(HEADROOM + len);
                 let mut header = slot.header;
                 header.tp_len = len as u32;
                 Ok(Some(Slot {
                     header,
                     vnet,
-                    bytes: &mut self.bytes[..end],
-                    start: SPARE_BYTES,
+                    memory: Memory::Buffer(&mut self.buffer, end),
+                    start: HEADROOM,
                     ..slot
                 }))
             }

@@ -15,6 +15,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 
 use weir_base::Instant;
+use weir_packet::FrameBytes;
 use weir_path::link::offload::Offload;
 
 use super::{Counters, Device, Direction, Received};
@@ -71,7 +72,7 @@ impl Frame {
     /// The frame as a device lends it.
     pub fn lend(&self) -> Received<'_> {
         Received {
-            bytes: &self.bytes,
+            bytes: FrameBytes::Lent(&self.bytes),
             len: self.len,
             arrived: self.arrived,
             vlan: self.vlan,

@@ -36,7 +36,7 @@ pub(super) fn stop_lro(socket: &Socket, name: &str) -> io::Result<bool> {
     Ok(lro)
 }
 
-fn ethtool(socket: &Socket, name: &str, command: u32, data: u32) -> io::Result<u32> {
+pub(super) fn ethtool(socket: &Socket, name: &str, command: u32, data: u32) -> io::Result<u32> {
     let mut value = EthtoolValue { command, data };
     let mut request = interface_request(name)?;
     request.ifr_ifru.ifru_data = std::ptr::from_mut(&mut value).cast();

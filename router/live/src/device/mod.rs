@@ -8,6 +8,7 @@
 //! whose link is this process; [`tun`] is a port whose link is the kernel. An [`injector`] only sends.
 
 pub mod af_packet;
+pub mod carrier;
 pub(crate) mod headerless;
 pub mod injector;
 pub mod interface;
@@ -27,6 +28,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use weir_base::Instant;
+use weir_packet::FrameBytes;
 use weir_path::link::offload::Offload;
 use weir_path::plane::deferred::AT_ONCE;
 
@@ -35,10 +37,10 @@ pub use ownership_window::OwnershipWindow;
 use crate::clock::UnixTime;
 
 /// A frame lent by a device: without frame check sequence, valid during the call.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Received<'a> {
     /// The bytes from the Ethernet header on, without a VLAN tag that came out of band.
-    pub bytes: &'a [u8],
+    pub bytes: FrameBytes<'a>,
     /// Length of the frame on the link; more than `bytes` if the ring cut it.
     pub len: u32,
     /// Time of arrival by the monotonic clock; never later than now.

@@ -22,6 +22,7 @@ use pcap_file::pcapng::{Block, PcapNgReader};
 use pcap_file::{DataLink, PcapError};
 use weir_base::{Instant, Span};
 use weir_capture::{Fate, Interface, Seen, Writer};
+use weir_packet::FrameBytes;
 use weir_path::link::offload::Offload;
 
 use super::{Counters, Device, Direction, Received};
@@ -233,7 +234,7 @@ impl Source {
 fn lend(bytes: &[u8], len: u32, arrived: Instant) -> Received<'_> {
     let group = bytes.first().is_some_and(|first| first & 1 != 0);
     Received {
-        bytes,
+        bytes: FrameBytes::Lent(bytes),
         len,
         arrived,
         vlan: None,

@@ -17,6 +17,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use socket2::Socket;
+use weir_packet::packet::HEADROOM;
+use weir_packet::{FrameBytes, LongBuffer};
 
 use super::vnet;
 
@@ -53,10 +55,38 @@ pub(super) struct Slot<'a> {
     pub(super) address: libc::sockaddr_ll,
     /// Work that the sender left to hardware.
     pub(super) vnet: vnet::Header,
-    /// The slot's bytes, from the end of `address` to the end of the frame.
-    pub(super) bytes: &'a mut [u8],
-    /// Offset of the frame in `bytes`.
+    /// The bytes, from the end of `address` to the end of the frame.
+    pub(super) memory: Memory<'a>,
+    /// Offset of the frame in the memory.
     pub(super) start: usize,
+}
+
+/// Where a frame is.
+#[derive(Debug)]
+pub(super) enum Memory<'a> {
+    Ring(&'a mut [u8]),
+    /// In a buffer, up to this offset.
+    Buffer(&'a mut LongBuffer, usize),
+}
+
+impl<'a> Memory<'a> {
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Ring(bytes) => bytes,
+            Self::Buffer(buffer, end) => &mut buffer.bytes_mut()[..*end],
+        }
+    }
+
+    /// The frame, which starts at `start`.
+    pub(super) fn lend(self, start: usize) -> FrameBytes<'a> {
+        match self {
+            Self::Buffer(buffer, end) if start == HEADROOM => {
+                FrameBytes::Buffer(buffer, end - start)
+            }
+            Self::Buffer(buffer, end) => FrameBytes::Lent(&buffer.bytes_mut()[start..end]),
+            Self::Ring(bytes) => FrameBytes::Lent(&bytes[start..]),
+        }
+    }
 }
 
 impl Shape {
@@ -131,8 +161,8 @@ impl Ring {
         const ADDRESS_AT: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(16);
         const BYTES_AT: usize = ADDRESS_AT + size_of::<libc::sockaddr_ll>();
         // SAFETY: the slot lies within the mapping and is longer than both structures, it is
-        // aligned for them, the status says that the kernel has finished writing them, and any
-        // bytes are valid values of them.
+        // aligned for them, the status shows that the kernel has finished writing them, and any bytes are valid values
+        // of them.
         let (header, address) = unsafe {
             (
                 slot.cast::<libc::tpacket2_hdr>().read(),
@@ -152,7 +182,7 @@ impl Ring {
             header,
             address,
             vnet: vnet::before(bytes, start),
-            bytes,
+            memory: Memory::Ring(bytes),
             start,
         })
     }

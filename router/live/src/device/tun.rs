@@ -19,6 +19,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use weir_packet::FrameBytes;
 use weir_path::link::offload::Offload;
 
 use super::headerless::{self, HEADER_LEN};
@@ -76,7 +77,7 @@ impl Device for Tun {
             frame[..HEADER_LEN].copy_from_slice(&header);
             let received = Received {
                 len: frame.len() as u32,
-                bytes: frame,
+                bytes: FrameBytes::Lent(frame),
                 arrived: clock::now(),
                 vlan: None,
                 direction: Direction::Host,

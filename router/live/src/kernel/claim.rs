@@ -11,7 +11,7 @@
 //! namespace as the interface does, and it vanishes with its owner, however the owner ends. The lock needs all these
 //! properties, and neither a file nor a socket has them all.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use super::netlink::{NFGENMSG_BYTES, NetlinkSocket, Request, attribute, messages, text};
@@ -47,6 +47,8 @@ pub struct Claims {
 
 const NFT_MSG_GETTABLE: u8 = libc::NFT_MSG_GETTABLE as u8;
 const NFT_MSG_DELTABLE: u8 = libc::NFT_MSG_DELTABLE as u8;
+/// Name of a claim's table, without the index of the interface.
+const TABLE: &str = "weir-claim-";
 const TABLE_NAME: u16 = 1;
 const TABLE_FLAGS: u16 = 2;
 const TABLE_USER_DATA: u16 = 6;
@@ -112,14 +114,16 @@ impl Claims {
     }
 }
 
-/// The name that the owner of an interface has given, in the calling thread's network namespace; `None` if nobody has
-/// claimed it.
-pub fn owner(interface: u32) -> io::Result<Option<String>> {
-    match owner_of(&mut nft::open()?, interface) {
-        Ok(owner) => Ok(Some(owner)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+/// The claimed interfaces of the calling thread's network namespace, with the names that their owners have given.
+pub fn owners() -> io::Result<BTreeMap<u32, String>> {
+    let mut owners = BTreeMap::new();
+    nft::open()?.dump(&message(NFT_MSG_GETTABLE, libc::NLM_F_DUMP), |table| {
+        let attributes = table.payload.get(NFGENMSG_BYTES..).unwrap_or_default();
+        let name = attribute(attributes, TABLE_NAME).map(text);
+        let interface = name.and_then(|name| name.strip_prefix(TABLE)?.parse().ok());
+        owners.extend(interface.map(|interface| (interface, who(attributes))));
+    })?;
+    Ok(owners)
 }
 
 fn owner_of(socket: &mut NetlinkSocket, interface: u32) -> io::Result<String> {
@@ -132,13 +136,18 @@ fn owner_of(socket: &mut NetlinkSocket, interface: u32) -> io::Result<String> {
         result?; // there is no such table
     }
     let attributes = answer.payload.get(NFGENMSG_BYTES..).unwrap_or_default();
-    Ok(attribute(attributes, TABLE_USER_DATA)
+    Ok(who(attributes))
+}
+
+/// The owner in the attributes of a table.
+fn who(attributes: &[u8]) -> String {
+    attribute(attributes, TABLE_USER_DATA)
         .map(text)
-        .unwrap_or_default())
+        .unwrap_or_default()
 }
 
 fn name(interface: u32) -> String {
-    format!("weir-claim-{interface}")
+    format!("{TABLE}{interface}")
 }
 
 fn hint(error: &io::Error) -> &'static str {

@@ -1,4 +1,4 @@
-//! Questions to the kernel's connection tracking (ctnetlink): which connection a tuple belongs to.
+//! Queries the kernel's connection tracking (ctnetlink): which connection a tuple belongs to.
 //!
 //! Only connections of the default zone are found: the same tuple may exist in several zones, and a frame has no
 //! zone.
@@ -78,7 +78,7 @@ impl Conntrack {
 impl ConnectionTracking for Conntrack {
     fn find(&mut self, tuple: &FlowKey) -> Answer {
         self.ask(tuple).unwrap_or_else(|error| {
-            tracing::debug!(%tuple, %error, "no answer of the connection tracking");
+            tracing::debug!(%tuple, %error, "no answer from connection tracking");
             Answer::Unknown
         })
     }
@@ -145,7 +145,7 @@ fn answer(connection: &[u8], tuple: &FlowKey) -> Answer {
     })
 }
 
-/// Reads a tuple in the form of a [question](ConnectionTracking::find).
+/// Reads a tuple in the form of a [query](ConnectionTracking::find).
 fn read(tuple: &[u8]) -> Option<FlowKey> {
     let ip = attribute(tuple, CTA_TUPLE_IP)?;
     let transport = attribute(tuple, CTA_TUPLE_PROTO)?;

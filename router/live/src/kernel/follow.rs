@@ -49,7 +49,7 @@ const REST_FACTOR: u32 = 4;
 /// Longer than any router runs without a change.
 const NEVER: Duration = Duration::from_secs(86_400 * 365);
 /// Receive buffer for pending changes: about fifty thousand.
-const RECEIVE_BUFFER_BYTES: usize = 16 << 20;
+pub(super) const RECEIVE_BUFFER_BYTES: usize = 16 << 20;
 /// Maximum datagrams taken at once: endless changes must not block everything else.
 const WAITING_MAX: u32 = 1 << 20;
 /// How often settings are read whose changes the kernel does not announce.
@@ -61,7 +61,7 @@ const DOUBLINGS_MAX: u32 = 16;
 /// Maximum consecutive dumps that the kernel reports as inconsistent.
 const DUMPS_MAX: u32 = 5;
 /// `RTNLGRP_NEXTHOP` of linux/rtnetlink.h.
-const NEXT_HOP_GROUP: u32 = 32;
+pub(super) const NEXT_HOP_GROUP: u32 = 32;
 
 /// Reason why the kernel's tables cannot be followed.
 #[derive(Debug, thiserror::Error)]

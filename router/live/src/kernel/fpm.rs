@@ -7,7 +7,7 @@
 //!
 //! zebra connects and replays all routes, followed by changes. FPM has no message that ends the replay: it has ended
 //! when nothing comes for a while. Routes of a lost connection stay until the next replay has ended, so that a
-//! restarted zebra interrupts nothing, but not for ever ([`Patience`]).
+//! restarted zebra interrupts nothing, but not forever ([`Patience`]).
 //!
 //! FPM has no authentication: any program that can connect could redirect packets. So the address must be on loopback.
 
@@ -159,9 +159,11 @@ impl Fpm {
                 Effect::Nothing
             }
             Event::Frames(bytes) => {
+                let before = state.fpm_counts();
                 let messages = fpm_message::all_messages(&bytes);
                 let effects = messages.map(|message| self.apply_message(&message, state));
-                effects.max().unwrap_or(Effect::Nothing)
+                let effect = effects.max().unwrap_or(Effect::Nothing);
+                effect.max(effect_on_counts(before, state))
             }
             Event::Replayed => end_replay(state),
         }
@@ -173,7 +175,7 @@ impl Fpm {
             Ok(None) => return Effect::Nothing,
             Err(error) => {
                 if !std::mem::replace(&mut self.unreadable, true) {
-                    warn!(kind = message.kind, %error, "FPM: cannot read a message, and ignores it");
+                    warn!(kind = message.kind, %error, "FPM: ignoring a message that cannot be parsed");
                 }
                 return Effect::Nothing;
             }
@@ -193,7 +195,7 @@ impl Fpm {
         applied.unwrap_or(Effect::Nothing)
     }
 
-    /// Whether an update is a route that names an object which has not come. Reports the object.
+    /// Whether an update is a route that names an object which has not arrived. Reports the object.
     fn unknown_object(&mut self, update: &Update, state: &TableState) -> bool {
         let Update::Route(prefix, route) = update else {
             return false;
@@ -202,7 +204,7 @@ impl Fpm {
             return false;
         };
         if self.reported.len() < REPORTED_MAX && self.reported.insert(id) {
-            warn!(%prefix, next_hop = id, "FPM: a route names an unknown next-hop object; unused until the object comes");
+            warn!(%prefix, next_hop = id, "FPM: a route names an unknown next-hop object, and is unused until it arrives");
         }
         true
     }
@@ -230,7 +232,15 @@ pub(super) fn end_replay(state: &mut TableState) -> Effect {
         removed = before.routes - now.routes,
         "FPM: replay complete"
     );
-    effect
+    effect.max(effect_on_counts(before, state))
+}
+
+/// The counts are published like the tables, even if the kernel has the same routes.
+fn effect_on_counts(before: FpmCounts, state: &TableState) -> Effect {
+    match state.fpm_counts() == before {
+        true => Effect::Nothing,
+        false => Effect::Changed,
+    }
 }
 
 /// Accepts peers, one at a time.
@@ -248,7 +258,7 @@ enum End {
     Closed,
     #[error("{0}")]
     Io(#[from] io::Error),
-    #[error("malformed: at byte {0} of the connection begins {1}")]
+    #[error("malformed stream: at byte {0} of the connection begins {1}")]
     Malformed(u64, Malformed),
 }
 
@@ -264,7 +274,7 @@ impl Server {
                 Ok(Ok((stream, peer))) => {
                     info!(%peer, "FPM: connected");
                     let end = self.session(stream, &mut stale_at).await;
-                    warn!(%end, "FPM: connection lost; its routes stay until they are repeated or too old");
+                    warn!(%end, "FPM: connection lost; its routes stay until a replay ends or they expire");
                     let at = Instant::now() + self.patience.stale;
                     stale_at = Some(stale_at.map_or(at, |earlier: Instant| earlier.min(at)));
                     sleep(ACCEPT_GAP).await; // a peer that keeps reconnecting must not fill the log
@@ -332,13 +342,13 @@ impl Server {
                         Ok(Ok(())) => {}
                         Ok(Err(error)) => return error.into(),
                         Err(_elapsed) => {
-                            warn!("FPM: the peer does not read answers about routes, and gets no more");
+                            warn!("FPM: the peer does not read answers about routes; sending no more of them");
                             answering = false;
                         }
                     }
                 }
                 Ok((_closed, other)) = self.listener.accept() => {
-                    debug!(%other, "FPM: another connection is closed, because one peer is connected");
+                    debug!(%other, "FPM: closed a second connection: only one peer may be connected");
                 }
             }
         }

@@ -220,7 +220,7 @@ pub(super) fn checked_links() -> io::Result<Links> {
         if let Some(change) = pair.change(&links) {
             tracing::warn!(
                 device = pair.near.name,
-                "{change}: frames bypass the queue until the helper devices are made again"
+                "{change}: frames bypass the queue until the helper devices are recreated"
             );
             pair.is_broken.store(true, Ordering::Relaxed);
         }
@@ -311,7 +311,7 @@ fn without_address(name: &str) -> Request {
         })
 }
 
-/// Nobody asks for the neighbours of a helper.
+/// Switches a helper on, without ARP: nobody resolves its neighbours.
 fn switch_on(name: &str) -> Request {
     let flags = (libc::IFF_UP | libc::IFF_NOARP) as u32;
     let mut header = [0; IFINFOMSG_BYTES];

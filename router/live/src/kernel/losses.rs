@@ -3,7 +3,7 @@
 //! ```text
 //!   eth0 goes down, is removed, or loses an address     the kernel drops its routes, IPv4 routes silently
 //!   eth0 is up, or has an address, again                they can be installed again
-//!   ip route del, flush, replace                        another program has removed a route, or taken its place
+//!   ip route del, flush, replace; ip nexthop del        another program has removed a route, or taken its place
 //! ```
 //!
 //! An announcement only triggers a comparison: the kernel's routes themselves show which routes are missing.
@@ -16,8 +16,9 @@ use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, timeout_at};
 
-use super::follow::{receive, register};
-use super::install::is_touched;
+use super::follow::{NEXT_HOP_GROUP, RECEIVE_BUFFER_BYTES, receive, register};
+use super::install::{is_touched, objects};
+use super::message::{RTM_DELNEXTHOP, RTM_NEWNEXTHOP};
 use super::netlink::{Message, NetlinkSocket, messages};
 
 /// Time for which announcements are gathered: the addresses of an interface come one after the other.
@@ -46,6 +47,8 @@ impl Losses {
     /// Starts to follow them.
     pub fn open(installer: Arc<AtomicU32>) -> io::Result<Self> {
         let socket = NetlinkSocket::open(libc::NETLINK_ROUTE)?;
+        // The kernel also announces the installer's changes; too many of them at once would look like a loss.
+        socket.set_receive_buffer(RECEIVE_BUFFER_BYTES)?;
         for group in [
             libc::RTNLGRP_LINK,
             libc::RTNLGRP_IPV4_IFADDR as libc::c_uint,
@@ -55,6 +58,7 @@ impl Losses {
         ] {
             socket.join(group)?;
         }
+        let _ = socket.join(NEXT_HOP_GROUP); // an older kernel has no next-hop objects
         Ok(Self {
             socket: register(socket)?,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
@@ -96,6 +100,10 @@ fn hint(message: &Message<'_>, installer: u32) -> Option<Hint> {
         }
         libc::RTM_NEWROUTE | libc::RTM_DELROUTE => {
             let is_others = message.port != installer && is_touched(message.payload);
+            is_others.then_some(Hint::Routes)
+        }
+        RTM_NEWNEXTHOP | RTM_DELNEXTHOP => {
+            let is_others = message.port != installer && objects::own(message.payload).is_some();
             is_others.then_some(Hint::Routes)
         }
         _ => None,

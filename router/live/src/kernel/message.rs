@@ -150,9 +150,13 @@ impl NextHopKind {
         }
     }
 
-    /// Whether the object is a group with this member.
-    pub(super) fn has_member(&self, id: u32) -> bool {
-        matches!(self, Self::Group(members) if members.iter().any(|(member, _)| *member == id))
+    /// The members of a group.
+    pub(super) fn members(&self) -> impl Iterator<Item = u32> {
+        let members = match self {
+            Self::Group(members) => &members[..],
+            _ => &[],
+        };
+        members.iter().map(|(member, _)| *member)
     }
 
     /// Sets the state of the object's interface.
@@ -190,6 +194,14 @@ pub(super) const NHMSG_BYTES: usize = 8;
 const RTNH_F_DEAD: u32 = 1;
 /// Of linux/rtnetlink.h: the interface of a next hop has no carrier.
 const RTNH_F_LINKDOWN: u32 = 16;
+/// Attributes of linux/nexthop.h.
+pub(super) const NHA_ID: u16 = 1;
+pub(super) const NHA_GROUP: u16 = 2;
+pub(super) const NHA_BLACKHOLE: u16 = 4;
+pub(super) const NHA_OIF: u16 = 5;
+pub(super) const NHA_GATEWAY: u16 = 6;
+const NHA_ENCAP: u16 = 8;
+const NHA_FDB: u16 = 11;
 /// Length of `struct nexthop_grp`.
 const MEMBER_BYTES: usize = 8;
 
@@ -284,14 +296,7 @@ fn placement(flags: u16) -> Placement {
 }
 
 /// Reads `struct nhmsg` and its attributes (linux/nexthop.h).
-fn parse_next_hop(payload: &[u8]) -> Option<NextHopObject> {
-    const NHA_ID: u16 = 1;
-    const NHA_GROUP: u16 = 2;
-    const NHA_BLACKHOLE: u16 = 4;
-    const NHA_OIF: u16 = 5;
-    const NHA_GATEWAY: u16 = 6;
-    const NHA_ENCAP: u16 = 8;
-    const NHA_FDB: u16 = 11;
+pub(super) fn parse_next_hop(payload: &[u8]) -> Option<NextHopObject> {
     let flags = u32_at(payload, 4)?;
     let (mut id, mut interface, mut gateway) = (None, None, None);
     let mut special = None;

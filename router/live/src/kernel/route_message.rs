@@ -82,9 +82,10 @@ pub(super) fn read(message: &RouteMessage) -> Option<Read> {
         scope: header.scope.into(),
         protocol: header.protocol.into(),
         way,
+        // The kernel reports a route whose object drops packets as a blackhole.
         object: attributes
             .object
-            .filter(|_| header.kind == RouteType::Unicast),
+            .filter(|_| matches!(header.kind, RouteType::Unicast | RouteType::BlackHole)),
         fpm: None,
     };
     let unfollowed = |why| Unfollowed {

@@ -13,15 +13,16 @@
 //! | routes for a type of service (IPv4) | take the route without one |
 //! | routes with an encapsulation | are answered with "unreachable" |
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::time::Instant;
 
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv6Addr};
-use weir_path::ip::tables::{Action, NextHop, Route};
+use weir_path::ip::tables::{Action, NextHop, ObjectKey, Route};
 
-use self::fpm::FpmObjects;
+use self::fpm::Fpm;
 use super::message::{LinkState, NextHopKind, NextHopObject, Placement};
 
 pub(super) mod fpm;
@@ -70,8 +71,10 @@ pub(super) struct Hop {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Routes {
     candidates: HashMap<IpNet, Vec<Candidate>>,
-    objects: HashMap<u32, NextHopKind>,
-    fpm: FpmObjects,
+    objects: HashMap<ObjectKey, NextHopKind>,
+    /// How many routes name each object, known or not: most changes of objects affect no route.
+    uses: HashMap<ObjectKey, usize>,
+    fpm: Fpm,
     /// Prefixes whose lookup involves another table: those of `default`, and those of throw routes.
     linked: BTreeSet<IpNet>,
     /// IPv6 networks in the table local, which hide those of main.
@@ -79,6 +82,14 @@ pub(super) struct Routes {
     /// The end of the first lifetime.
     first_end: Option<Instant>,
     unfollowed: BTreeSet<Unfollowed>,
+}
+
+/// The result of a changed next-hop object: the objects of which all routes change in place, or the prefixes whose
+/// active route may change.
+#[derive(Debug, Default)]
+pub(super) struct Moved {
+    pub(super) objects: BTreeSet<ObjectKey>,
+    pub(super) prefixes: Vec<IpNet>,
 }
 
 /// A route of the kernel that is not followed.
@@ -106,6 +117,9 @@ const UNFOLLOWED_MAX: usize = 256;
 pub(super) const RANK_MAIN: u8 = 1;
 /// The table `default`.
 pub(super) const RANK_DEFAULT: u8 = 2;
+
+/// The set of the kernel's objects. FPM's objects are in the set of their replay.
+const OF_KERNEL: u32 = u32::MAX;
 
 /// Members of a group are single objects: the kernel permits no deeper nesting.
 const NESTING_MAX: u32 = 1;
@@ -175,6 +189,7 @@ impl Routes {
                 source: candidate.source,
                 scope: candidate.scope,
                 protocol: candidate.protocol,
+                object: candidate.object_key(),
             })
         })
     }
@@ -187,11 +202,14 @@ impl Routes {
 
     /// The action of a route, which its next-hop object decides if it has one.
     fn action(&self, route: &Candidate) -> Action {
-        let by_object = route.object.and_then(|id| match route.fpm {
-            Some(replay) => object_way(&|id| self.fpm.kind((replay, id)), id, NESTING_MAX),
-            None => object_way(&|id| self.objects.get(&id), id, NESTING_MAX),
-        });
-        by_object.map_or_else(|| route.way.action(), |way| way.action())
+        let by_object = route.object_key().and_then(|key| self.object_action(key));
+        by_object.unwrap_or_else(|| route.way.action())
+    }
+
+    /// The action of an object; `None` if the object is unknown.
+    pub(super) fn object_action(&self, (set, id): ObjectKey) -> Option<Action> {
+        let way = object_way(&|id| self.objects.get(&(set, id)), id, NESTING_MAX);
+        way.map(|way| way.action())
     }
 
     /// The prefixes whose active route may differ after a change of this prefix: itself, and prefixes within it that
@@ -256,100 +274,150 @@ impl Routes {
         {
             self.wide_local.insert(prefix);
         }
-        // Most prefixes have one route.
-        let list = self.candidates.entry(prefix);
-        let list = list.or_insert_with(|| Vec::with_capacity(1));
-        // The kernel's route and FPM's with the same metric are the same; the kernel notices a lost link first.
-        let order = |c: &Candidate| (c.rank, c.metric, c.fpm.is_some(), c.preference);
-        let rival = |c: &Candidate| c.rivals(&new);
-        let same = list.iter().position(|c| c.is(&new));
-        let first_rival = list.iter().position(rival);
-        if place == Placement::Replace
-            && let Some(first) = first_rival
-        {
-            if prefix.addr().is_ipv6() && list.iter().filter(|c| rival(c)).count() > 1 {
-                return false;
+        self.edit(prefix, |list| {
+            // The kernel's route and FPM's with the same metric are the same; the kernel notices a lost link first.
+            let order = |c: &Candidate| (c.rank, c.metric, c.fpm.is_some(), c.preference);
+            let rival = |c: &Candidate| c.rivals(&new);
+            let same = list.iter().position(|c| c.is(&new));
+            let first_rival = list.iter().position(rival);
+            if place == Placement::Replace
+                && let Some(first) = first_rival
+            {
+                if prefix.addr().is_ipv6() && list.iter().filter(|c| rival(c)).count() > 1 {
+                    return false;
+                }
+                list[first] = new;
+                if let Some(second) = same.filter(|at| *at != first) {
+                    list.remove(second);
+                }
+                return true;
             }
-            list[first] = new;
-            if let Some(second) = same.filter(|at| *at != first) {
-                list.remove(second);
+            if let Some(at) = same {
+                // The kernel never has the same route twice; the only possible difference is which next hops work.
+                list[at] = new;
+                return true;
             }
-            return true;
-        }
-        if let Some(at) = same {
-            // The kernel never has the same route twice; the only possible difference is which next hops work.
-            list[at] = new;
-            return true;
-        }
-        if prefix.addr().is_ipv6() {
-            // A route that gains a next hop is announced as a whole.
-            list.retain(|c| !(rival(c) && new.covers(c)));
-        }
-        let at = match place {
-            Placement::Last => list.partition_point(|c| order(c) <= order(&new)),
-            _ => list.partition_point(|c| order(c) < order(&new)),
-        };
-        list.insert(at, new);
-        true
+            if prefix.addr().is_ipv6() {
+                // A route that gains a next hop is announced as a whole.
+                list.retain(|c| !(rival(c) && new.covers(c)));
+            }
+            let at = match place {
+                Placement::Last => list.partition_point(|c| order(c) <= order(&new)),
+                _ => list.partition_point(|c| order(c) < order(&new)),
+            };
+            list.insert(at, new);
+            true
+        })
     }
 
     /// Removes a route. Returns false if it is not stored in this form.
     pub(super) fn remove(&mut self, prefix: &IpNet, gone: &Candidate) -> bool {
-        let Some(list) = self.candidates.get_mut(prefix) else {
+        if !self.candidates.contains_key(prefix) {
             return true;
-        };
-        let rival = |c: &Candidate| c.rivals(gone);
-        let known = if let Some(at) = list.iter().position(|c| c.is(gone)) {
-            list.remove(at);
-            true
-        } else if prefix.addr().is_ipv4() {
-            // IPv4 routes are never removed in part. The route of a next-hop object may be stored in another form.
-            let at = list.iter().position(rival);
-            at.map(|at| list.remove(at)).is_some()
-        } else if let Some(whole) = list.iter_mut().find(|c| rival(c) && c.covers(gone)) {
-            whole.subtract(gone);
-            list.retain(
-                |c| !matches!(&c.way, RouteTarget::Hops(hops) if hops.is_empty() && c.object.is_none()),
-            );
-            true
-        } else {
-            false
-        };
-        if list.is_empty() {
-            self.candidates.remove(prefix);
         }
-        known
+        let rival = |c: &Candidate| c.rivals(gone);
+        self.edit(*prefix, |list| {
+            if let Some(at) = list.iter().position(|c| c.is(gone)) {
+                list.remove(at);
+                true
+            } else if prefix.addr().is_ipv4() {
+                // IPv4 routes are never removed in part. The route of a next-hop object may be stored in another form.
+                let at = list.iter().position(rival);
+                at.map(|at| list.remove(at)).is_some()
+            } else if let Some(whole) = list.iter_mut().find(|c| rival(c) && c.covers(gone)) {
+                whole.subtract(gone);
+                list.retain(
+                    |c| !matches!(&c.way, RouteTarget::Hops(hops) if hops.is_empty() && c.object.is_none()),
+                );
+                true
+            } else {
+                false
+            }
+        })
     }
 
-    /// Stores a next-hop object and returns the prefixes whose routes use it.
-    pub(super) fn set_object(&mut self, object: NextHopObject) -> Vec<IpNet> {
-        let id = object.id;
-        let old = self.objects.insert(id, object.kind);
-        if old.as_ref() == self.objects.get(&id) {
-            return Vec::new();
+    /// Changes the routes of a prefix, and counts which objects they name.
+    fn edit<T>(&mut self, prefix: IpNet, change: impl FnOnce(&mut Vec<Candidate>) -> T) -> T {
+        // Most prefixes have one route.
+        let list = self.candidates.entry(prefix);
+        let list = list.or_insert_with(|| Vec::with_capacity(1));
+        for key in list.iter().filter_map(Candidate::object_key) {
+            if let Entry::Occupied(mut uses) = self.uses.entry(key) {
+                *uses.get_mut() -= 1;
+                if *uses.get() == 0 {
+                    uses.remove();
+                }
+            }
         }
-        self.users_of(id)
+        let changed = change(list);
+        for key in list.iter().filter_map(Candidate::object_key) {
+            *self.uses.entry(key).or_default() += 1;
+        }
+        if list.is_empty() {
+            self.candidates.remove(&prefix);
+        }
+        changed
+    }
+
+    /// Stores a next-hop object of the kernel.
+    pub(super) fn set_object(&mut self, object: NextHopObject) -> Moved {
+        self.put_object((OF_KERNEL, object.id), object.kind)
+    }
+
+    fn put_object(&mut self, key: ObjectKey, kind: NextHopKind) -> Moved {
+        if self.objects.get(&key) == Some(&kind) {
+            return Moved::default();
+        }
+        let named = self.named(key);
+        let worked_before = self.work(&named);
+        self.objects.insert(key, kind);
+        self.moved(named, worked_before)
     }
 
     /// Removes a next-hop object; returns whether a route or a group used it.
     pub(super) fn remove_object(&mut self, id: u32) -> bool {
-        let used = !self.users_of(id).is_empty();
-        self.objects.remove(&id);
-        used
+        let is_used = !self.named((OF_KERNEL, id)).is_empty();
+        self.objects.remove(&(OF_KERNEL, id));
+        is_used
     }
 
-    /// The prefixes whose routes use an object of the kernel.
-    fn users_of(&self, id: u32) -> Vec<IpNet> {
-        let groups = self.objects.iter().filter(|(_, kind)| kind.has_member(id));
-        let mut ids: Vec<u32> = groups.map(|(group, _)| *group).collect();
-        ids.push(id);
-        self.users(&ids, None)
+    /// The objects that routes name, and whose action depends on this object: itself, and groups of which it is a
+    /// member.
+    fn named(&self, key: ObjectKey) -> BTreeSet<ObjectKey> {
+        let (set, id) = key;
+        let is_group = |of: &ObjectKey| {
+            let kind = self.objects.get(of).filter(|_| of.0 == set);
+            kind.is_some_and(|kind| kind.members().any(|member| member == id))
+        };
+        let named = self.uses.keys().copied();
+        named.filter(|of| *of == key || is_group(of)).collect()
     }
 
-    /// The prefixes whose routes name any of these objects; `fpm` as in [`Candidate`]. Visits all routes: objects change
-    /// seldom, and the copy for the publication that follows costs more.
-    fn users(&self, ids: &[u32], fpm: Option<u32>) -> Vec<IpNet> {
-        let uses = |c: &Candidate| c.fpm == fpm && c.object.is_some_and(|id| ids.contains(&id));
+    /// Whether each of these objects gives its routes a way.
+    fn work(&self, keys: &BTreeSet<ObjectKey>) -> bool {
+        let works = |action: Action| !matches!(&action, Action::Forward(hops) if hops.is_empty());
+        keys.iter()
+            .all(|key| self.object_action(*key).is_some_and(works))
+    }
+
+    /// The routes to which a change of these objects matters: in every other case, another route of a prefix may be the
+    /// active one now.
+    fn moved(&self, objects: BTreeSet<ObjectKey>, worked_before: bool) -> Moved {
+        if objects.is_empty() || worked_before && self.work(&objects) {
+            return Moved {
+                objects,
+                prefixes: Vec::new(),
+            };
+        }
+        Moved {
+            prefixes: self.users(&objects),
+            objects: BTreeSet::new(),
+        }
+    }
+
+    /// The prefixes whose routes name any of these objects. Visits all routes: it is seldom needed.
+    pub(super) fn users(&self, objects: &BTreeSet<ObjectKey>) -> Vec<IpNet> {
+        let uses = |c: &Candidate| c.object_key().is_some_and(|key| objects.contains(&key));
         self.candidates
             .iter()
             .filter(|(_, list)| list.iter().any(uses))
@@ -359,6 +427,11 @@ impl Routes {
 }
 
 impl Candidate {
+    /// The object that decides its action.
+    pub(super) fn object_key(&self) -> Option<ObjectKey> {
+        Some((self.fpm.unwrap_or(OF_KERNEL), self.object?))
+    }
+
     /// Whether the kernel searches its table after another table, for all prefixes.
     fn is_late(&self, prefix: &IpNet) -> bool {
         match prefix {

@@ -29,14 +29,14 @@ use netlink_packet_route::route::RouteMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use tracing::warn;
 use weir_path::ip::tables::{
-    Action, Address, AddressFlags, Interface, Mac, Neighbour, Route, SCOPE_GLOBAL, SCOPE_LINK,
-    Tables,
+    Action, Address, AddressFlags, Interface, Mac, Neighbour, ObjectKey, Route, SCOPE_GLOBAL,
+    SCOPE_LINK, Tables,
 };
 
 use super::message::{self, ConfOf, Global, KernelMessage, Placement};
 use super::netlink::{self, messages};
 use super::route_message::{self, Read};
-use super::routes::{Routes, Unfollowed};
+use super::routes::{Moved, Routes, Unfollowed};
 use super::settings::Confs;
 
 mod fpm;
@@ -52,10 +52,12 @@ pub struct TableState {
     global: Global,
     /// The prefixes whose active route has changed since the last [`TableState::take_changed`]; `None` if any may have.
     changed: Option<BTreeSet<IpNet>>,
+    /// The objects of which all routes have changed since then.
+    moved: BTreeSet<ObjectKey>,
 }
 
-/// Maximum changed prefixes that are remembered.
-const CHANGED_MAX: usize = 1 << 16;
+/// Maximum changed prefixes that are remembered: more than come between two publications.
+const CHANGED_MAX: usize = 1 << 20;
 
 /// An interface is up and has a carrier.
 const WORKS: LinkFlags = LinkFlags::Up.union(LinkFlags::Running);
@@ -82,10 +84,15 @@ impl TableState {
         self.routes.in_force(prefix)
     }
 
-    /// The prefixes whose active route has changed since the last call; `None` if any may have: at the first call, after
-    /// everything was read again, or after too many changes.
+    /// The prefixes whose active route has changed since the last call; `None` if any may have: at the first call,
+    /// after everything was read again, or after too many changes.
     pub fn take_changed(&mut self) -> Option<BTreeSet<IpNet>> {
-        self.changed.replace(BTreeSet::new())
+        let moved = std::mem::take(&mut self.moved);
+        let mut changed = self.changed.replace(BTreeSet::new())?;
+        if !moved.is_empty() {
+            changed.extend(self.routes.users(&moved));
+        }
+        Some(changed)
     }
 
     /// The actions of all routes of a prefix, including inactive ones.
@@ -137,8 +144,8 @@ impl TableState {
         match message {
             KernelMessage::Route(message, place) => self.apply_route_message(message, place),
             KernelMessage::NewNextHop(object) => {
-                let users = self.routes.set_object(object);
-                self.refresh_all(&users)
+                let moved = self.routes.set_object(object);
+                self.follow_objects(&moved)
             }
             KernelMessage::DelNextHop(id) => match self.routes.remove_object(id) {
                 true => Effect::Reread, // its routes were removed with it, without messages
@@ -358,21 +365,39 @@ impl TableState {
         effects.max().unwrap_or(Effect::Nothing)
     }
 
+    /// Updates the active routes after a change of next-hop objects.
+    fn follow_objects(&mut self, moved: &Moved) -> Effect {
+        let mut effect = self.refresh_all(&moved.prefixes);
+        let action = |key| match moved.objects.contains(&key) {
+            true => self.routes.object_action(key),
+            false => None,
+        };
+        if !moved.objects.is_empty() && self.tables.change_object(action) {
+            if self.changed.is_some() {
+                self.moved.extend(&moved.objects);
+            }
+            effect = Effect::Changed;
+        }
+        effect
+    }
+
     /// Updates the active route of a prefix.
     fn refresh(&mut self, prefix: &IpNet) -> Effect {
         let now = self.routes.in_force(prefix);
-        let same = match self.tables.route(prefix.addr()) {
-            Some((found, route)) if found == *prefix => now.as_ref() == Some(route),
-            // A longer prefix hides the one that we search for; at worst this publishes once too often.
-            Some((found, _)) if found.prefix_len() > prefix.prefix_len() => false,
-            _ => now.is_none(),
-        };
-        if same {
+        let before = self.tables.route_of(*prefix);
+        if now.as_ref() == before {
             return Effect::Nothing;
         }
+        let acts_same = now
+            .as_ref()
+            .zip(before)
+            .is_some_and(|(now, before)| now.acts_like(before));
         match now {
             Some(route) => self.tables.set_route(*prefix, route),
             None => self.tables.remove_route(*prefix),
+        }
+        if acts_same {
+            return Effect::Nothing; // after a replay, its object has another number
         }
         if let Some(changed) = &mut self.changed {
             changed.insert(*prefix);

@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::Duration;
 
 use tokio::sync::oneshot;
 use weir_element::{ActiveState, Answer, Effect, Output, RouterCore, Ticket};
@@ -70,10 +69,7 @@ impl Driver {
                     .inbox
                     .recv()
                     .map_err(|_| mpsc::RecvTimeoutError::Disconnected),
-                Some(at) => {
-                    let left = Duration::from_nanos(at.since(clock::now()).as_nanos());
-                    self.inbox.recv_timeout(left)
-                }
+                Some(at) => self.inbox.recv_timeout(clock::until(at)),
             };
             match input {
                 Ok(input) => self.hand_in(input),

@@ -22,7 +22,7 @@ use crate::worker::{Event, Opener, Worker};
 /// Length of an Ethernet header and two tags.
 const LAYER_2_BYTES: u32 = 22;
 /// Superframes that wait at the same time; more are cut. They take 64 KB each.
-const SUPERFRAMES: usize = 256;
+pub const SUPERFRAMES: usize = 256;
 /// The assumed MTU of an interface that does not exist.
 const MTU_DEFAULT: u32 = 1500;
 
@@ -34,9 +34,9 @@ pub(super) fn worker(
     event: Box<dyn FnMut(Event) + Send>,
 ) -> Worker {
     let streams = Streams::new(entropy());
-    let mut plane = Plane::new(limits.pool, limits.frame_bytes_max, streams);
+    let plane = Plane::new(limits.pool, limits.frame_bytes_max, streams);
+    let mut plane = plane.with_superframes(SUPERFRAMES);
     if router.mode == Mode::Queue {
-        plane = plane.with_superframes(SUPERFRAMES);
         match Conntrack::open() {
             Ok(tracking) => plane.set_connection_tracking(Box::new(tracking)),
             Err(error) => tracing::warn!(
@@ -83,6 +83,7 @@ pub(super) fn opened(port: &PortPlan, mode: Mode, mark: u32) -> Result<Opened, S
         }
         let options = Options {
             promiscuous: mode == Mode::Bridged,
+            offloads: true,
             ownership: OwnershipWindow::NEVER,
             mark,
             ..Options::default()

@@ -69,12 +69,13 @@ fn receive_burst(
         _ if frame.arrived >= leased_until => {} // the thread stalled in this iteration
         Direction::Outgoing => {
             let plane = burst.plane();
-            plane.charge(number, frame.bytes, &arrival(&frame));
-            plane.show_kernels(number, frame.bytes, &arrival(&frame));
+            plane.charge(number, &frame.bytes, &arrival(&frame));
+            plane.show_kernels(number, &frame.bytes, &arrival(&frame));
         }
         Direction::Other if !takes_all => {}
         Direction::Host | Direction::Group | Direction::Other => {
-            burst.receive(frame.bytes, arrival(&frame));
+            let arrival = arrival(&frame);
+            burst.receive(frame.bytes, arrival);
             if frame.offload.segmentation.is_some() {
                 // Its packets go to their queues, or are dropped, before another port's frame needs a slot in the pool.
                 burst.plane().step(clock::now());

@@ -1,5 +1,5 @@
 "use strict";
-// The page of a router. One answer that goes on, /v1/live, has the tables of each second; what was before comes from
+// The page of a router. One streaming answer, /v1/live, has the tables of each second; the past comes from
 // /v1/history and /v1/drop_history when the page opens.
 
 const PORT = [["Port", "word"], ["State", "word"], ["Rate"], ["In"], ["Out"], ["Link busy", "word"], ["Light traffic delay", "word"],
@@ -59,8 +59,8 @@ function showPorts() {
   fill(at("ports"), PORT, rows);
 }
 
-// Who floods a port: whose packets are held back there, the one with most of them first. Where the discipline does not know, it
-// is only said who has most.
+// The flooders of a port: the owners of packets that are held back there, in order of their number of packets. Where the
+// discipline does not know, it is only said who has most.
 function flooder({ port, heavy_delay_p50_s: wait }) {
   const [first, ...others] = latest.waiting.filter(row => row.port === port && row.waited_s >= 1e-3);
   if (!first) return "";
@@ -163,7 +163,7 @@ function path(rows, x, y, value) {
     const v = value(row);
     if (v === null || v === undefined) { isDown = false; continue; }
     d += `${isDown ? "L" : "M"}${x(row.t).toFixed(1)} ${y(v).toFixed(1)}`;
-    if (!isDown) d += "h0.1"; // a single point is seen, too
+    if (!isDown) d += "h0.1"; // a single point is also visible
     isDown = true;
   }
   return d;
@@ -310,7 +310,7 @@ async function show() {
   showHeadline(); showPorts(); showCharts(); showTalkers(); showWaiting(); showDrops(); showGauges();
 }
 
-// ---- the answer that goes on
+// ---- the streaming answer
 let following = null;
 async function follow() {
   const stop = new AbortController();

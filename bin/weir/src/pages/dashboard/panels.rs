@@ -285,7 +285,7 @@ pub(super) fn forwarding_element() -> Vec<Panel> {
     vec![
         curves(
             "Exceptions",
-            "Packets for the control element, packets without tokens, and packets that it did not take.",
+            "Packets for the control element, packets dropped for lack of tokens, and packets that the control element did not take.",
             "pps",
             &[
                 (

@@ -62,7 +62,8 @@ pub(super) struct FlowList {
     /// The entry at which a walk continues.
     cursor: Option<usize>,
     walks_up: bool,
-    /// Bytes queued of each entry, as of its latest packet in or out; `None` if the mechanism does not need them.
+    /// Bytes queued of each entry, as of its latest packet in or out, or of when it was added; `None` if the
+    /// mechanism does not need them. The scheduler may have dropped some since, but no flow has more.
     activity: Option<Longest>,
 }
 
@@ -80,8 +81,14 @@ impl FlowList {
         }
     }
 
-    /// A list of the same flows with other bounds. A smaller list keeps the most recent flows.
-    pub(super) fn resized(&self, capacity: usize, ranked: bool) -> Self {
+    /// A list of the same flows with other bounds. A smaller list keeps the most recent flows. `queued` returns the
+    /// bytes waiting of a flow.
+    pub(super) fn resized(
+        &self,
+        capacity: usize,
+        ranked: bool,
+        queued: &dyn Fn(u64) -> u64,
+    ) -> Self {
         let mut new = Self::new(capacity, ranked);
         let skipped = self.flows.len().saturating_sub(capacity);
         for entry in self.flows.upwards(ALL).skip(skipped) {
@@ -97,6 +104,7 @@ impl FlowList {
                     ..listed
                 },
                 Instant::ZERO,
+                queued,
             );
         }
         for entry in self.elastic.upwards(ALL) {
@@ -127,8 +135,15 @@ impl FlowList {
         self.flows.raise(entry, ALL);
     }
 
-    /// Adds a flow, which must be absent. Returns whether it was added, and whether it replaced another one.
-    pub(super) fn insert(&mut self, hash: u64, listed: Listed, now: Instant) -> (bool, bool) {
+    /// Adds a flow, which must be absent. `queued` returns the bytes waiting of a flow: this one may have been on the
+    /// list before. Returns whether it was added, and whether it replaced another one.
+    pub(super) fn insert(
+        &mut self,
+        hash: u64,
+        listed: Listed,
+        now: Instant,
+        queued: &dyn Fn(u64) -> u64,
+    ) -> (bool, bool) {
         let replaces = self.flows.is_full();
         if replaces {
             let silent = self.flows.bottom(ALL);
@@ -152,6 +167,9 @@ impl FlowList {
         }
         if flow.elastic.is_some() {
             self.mark_elastic(entry, now);
+        }
+        if self.is_ranked() {
+            self.set_activity(entry, queued(hash));
         }
         (true, replaces)
     }

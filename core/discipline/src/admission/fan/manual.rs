@@ -38,7 +38,7 @@ Without help, a streaming flow would wait until an elastic flow ends. So a mecha
 time to time: it runs when a packet of a new flow arrives, and the fair rate has been too low for longer
 than `interval`.
 
-    none    admits nobody
+    none    admits no new flow
     efm     removes all elastic flows from the list
     raef    removes elastic flows that were accepted at least `active_time` ago
     rbaef   like `raef`, and the removed flows must stay away for `blocked_time`
@@ -109,8 +109,7 @@ flow that sends one packet in each `flow_timeout` keeps its list entry forever."
         Gauge::counter(111, "accepted_late", Unit::One, "accepted flows that had to wait"),
         Gauge::counter(112, "accepted_in_runs", Unit::One, "accepted flows that a run of the mechanism admitted"),
         Gauge::counter(113, "delay_sum", Unit::Milliseconds, "sum of the acceptance delays of accepted flows"),
-        Gauge::counter(114, "unlisted", Unit::One, "admissions of flows, counted per packet, without an entry in the \
-                                                    full list"),
+        Gauge::counter(114, "unlisted", Unit::One, "packets admitted while the full list had no entry for their flow"),
         Gauge::counter(115, "refused", Unit::Packets, "packets that were not admitted"),
         Gauge::counter(116, "timed_out", Unit::One, "flows removed from the list because they were silent"),
         Gauge::counter(117, "replaced", Unit::One, "flows removed from the full list for new flows"),

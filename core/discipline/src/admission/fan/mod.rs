@@ -172,7 +172,8 @@ impl Configured for Fan {
         }
         let ranked = self.mechanism.ranks(&self.rules);
         if params.flows != old.flows || ranked != self.list.is_ranked() {
-            self.list = self.list.resized(params.flows, ranked);
+            let queued = |hash| self.scheduler.queued_bytes(hash);
+            self.list = self.list.resized(params.flows, ranked, &queued);
             self.removal = None; // it was walking over the old list
         }
         if params.waiting != old.waiting {
@@ -277,7 +278,8 @@ impl Fan {
     }
 
     fn list_flow(&mut self, hash: u64, listed: Listed, now: Instant) {
-        let (_, replaced) = self.list.insert(hash, listed, now);
+        let queued = |hash| self.scheduler.queued_bytes(hash);
+        let (_, replaced) = self.list.insert(hash, listed, now, &queued);
         self.stats.replaced += u64::from(replaced);
     }
 
@@ -307,6 +309,7 @@ impl Fan {
                 self.estimated(estimate, now);
             }
             Action::Restore => {
+                self.removal = None; // it would take flows again that come back
                 self.restoring = true;
                 self.work(now);
             }

@@ -209,7 +209,7 @@ mod tests {
                 key: FlowKey::default(),
                 waited: Span::ZERO,
             };
-            list.insert(n, listed, flow.since);
+            list.insert(n, listed, flow.since, &|_| 0);
             let entry = list.find(n).unwrap();
             list.mark_elastic(entry, flow.since);
             list.set_activity(entry, 2100 * n);
@@ -250,7 +250,7 @@ mod tests {
         let mut list = list(5);
         let away = list.find(1).unwrap();
         let listed = list.remove(away);
-        list.insert(1, listed, at(20_000)); // elastic again at 20 s
+        list.insert(1, listed, at(20_000), &|_| 0); // elastic again at 20 s
         let oldest = Removal::oldest(at(30_000));
         assert_eq!(all(oldest, &mut list, |_| 2000).0, [1]);
         assert_eq!(all(oldest, &mut list, |_| 2000).0, [2]);
@@ -281,6 +281,23 @@ mod tests {
         let queued = |n| [0, 2100, 4000, 6000, 1600, 0][n as usize];
         let most = all(Removal::most_active(9), &mut list(5), queued);
         assert_eq!(most.0, [3, 2, 1, 4]);
+    }
+
+    #[test]
+    fn a_flow_that_comes_back_is_ranked_before_its_next_packet() {
+        let queued = |n| [0, 2100, 4200, 6300][n as usize];
+        let mut list = list(3);
+        let entry = list.find(3).unwrap();
+        let listed = list.remove(entry);
+        list.insert(3, listed, at(20_000), &queued);
+        let mut resized = list.resized(500, true, &queued);
+        let most = Removal::most_active(1);
+        assert_eq!(all(most, &mut list, queued).0, [3]);
+        assert_eq!(all(most, &mut resized, queued).0, [3]);
+        // Nor does a mechanism that does not need the ranks leave the next one without them.
+        let plain = resized.resized(500, false, &queued);
+        let mut ranked = plain.resized(500, true, &queued);
+        assert_eq!(all(most, &mut ranked, queued).0, [2]);
     }
 
     #[test]

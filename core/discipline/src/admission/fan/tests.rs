@@ -236,6 +236,31 @@ fn ramaf_counts_elastic_flows_only() {
     assert_eq!(removed, Some((2, 5)));
 }
 
+/// The removal must not take the flows that come back meanwhile, nor any other once the link is clear.
+#[test]
+fn a_restoration_ends_a_removal_in_progress() {
+    let mut bench = Bench {
+        rig: Rig::new(300),
+        ..Bench::new(&[("mechanism", "ramaf"), ("flows", "512")])
+    };
+    for n in 0..900 {
+        assert!(bench.offer(n % 300, 1000));
+    }
+    assert_eq!(bench.fan.list.elastics(), 300);
+    let now = bench.rig.now;
+    let most = Removal::most_active(280).set_aside();
+    bench.fan.act(Action::Remove(most), now);
+    assert_eq!(gauge(&bench.fan, "set_aside"), 256); // one slice
+    bench.fan.act(Action::Restore, now);
+    for _ in 0..4 {
+        bench.fan.work(now);
+    }
+    assert_eq!(gauge(&bench.fan, "set_aside"), 0);
+    assert_eq!(gauge(&bench.fan, "flows"), 300);
+    assert_eq!(gauge(&bench.fan, "removed"), 256);
+    assert_eq!(bench.fan.work_at, None);
+}
+
 #[test]
 fn changes_keep_the_lists() {
     let mut bench = Bench::new(&[("mechanism", "none")]);
@@ -252,6 +277,7 @@ fn changes_keep_the_lists() {
     assert_eq!(gauge(&bench.fan, "elastic"), 8);
     assert_eq!(gauge(&bench.fan, "waiting"), 1);
     assert_eq!(gauge(&bench.fan, "congested"), 1);
+    assert!(bench.fan.list.most_active().is_some()); // before the next packet of any flow
     let smaller = [BUSY, &[("mechanism", "ramaf"), ("flows", "3")]].concat();
     bench.fan.change(params(&smaller), now);
     assert_eq!(gauge(&bench.fan, "flows"), 3);

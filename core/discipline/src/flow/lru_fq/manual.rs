@@ -119,8 +119,8 @@ cache.",
         Gauge::level(119, "miss_bytes", Unit::Bytes, "bytes in the miss queue"),
         Gauge::counter(120, "dropped", Unit::Packets, "packets dropped by the control law"),
         Gauge::counter(121, "marked", Unit::Packets, "packets marked by the control law"),
-        Gauge::counter(122, "stayed", Unit::Packets, "packets for the hit queue only because earlier packets of their \
-                                                      flow wait there"),
+        Gauge::counter(122, "stayed", Unit::Packets, "packets assigned to the hit queue only because earlier packets of \
+                                                      their flow wait there"),
     ],
 };
 

@@ -18,6 +18,7 @@ const UNREACHABLE: Route = Route {
     source: None,
     scope: SCOPE_GLOBAL,
     protocol: 0,
+    object: None,
 };
 
 /// The routes by number.
@@ -72,14 +73,10 @@ impl Numbers {
     /// "unreachable": without a route, its packets would follow a shorter prefix, perhaps into a routing loop.
     pub(crate) fn take(&mut self, route: Route) -> Taken {
         let route = Arc::new(route);
-        let (number, is_new) = match self.numbers.get(&route) {
-            Some(number) => (*number, false),
-            None => match self.free_number() {
-                Some(number) => (number, true),
-                None => (OVERFLOW, false),
-            },
-        };
-        if is_new {
+        let known = self.numbers.get(&route).copied();
+        if known.is_none()
+            && let Some(number) = self.free_number()
+        {
             self.free.remove(&number);
             self.numbers.insert(Arc::clone(&route), number);
             let used = Used {
@@ -87,12 +84,14 @@ impl Numbers {
                 prefixes: 1,
             };
             self.routes.insert(number, used);
-        } else {
-            self.count(number, |prefixes| prefixes + 1);
+            let first = Some(route);
+            return Taken { number, first };
         }
+        let number = known.unwrap_or(OVERFLOW);
+        self.count(number, |prefixes| prefixes + 1);
         Taken {
             number,
-            first: is_new.then_some(route),
+            first: None,
         }
     }
 
@@ -102,9 +101,43 @@ impl Numbers {
             return None;
         }
         let used = self.routes.remove(&number)?;
-        self.numbers.remove(&used.route);
+        self.unlink(number, &used.route);
         self.free.insert(number, ());
         Some(used.route)
+    }
+
+    /// Changes routes in place, for all prefixes that have them: `change` returns the new route. Returns each old route
+    /// with its new one.
+    pub(crate) fn change(
+        &mut self,
+        change: impl Fn(&Route) -> Option<Route>,
+    ) -> Vec<(Arc<Route>, Arc<Route>)> {
+        let routes = self.routes.iter();
+        let changed = routes.filter_map(|(number, used)| {
+            let new = Arc::new(change(&used.route)?);
+            Some((*number, used.clone(), new))
+        });
+        let changed: Vec<_> = changed.collect();
+        for (number, Used { route, prefixes }, new) in &changed {
+            self.unlink(*number, route);
+            if self.numbers.get(new).is_none() {
+                self.numbers.insert(Arc::clone(new), *number);
+            }
+            let used = Used {
+                route: Arc::clone(new),
+                prefixes: *prefixes,
+            };
+            self.routes.insert(*number, used);
+        }
+        let pairs = changed.into_iter();
+        pairs.map(|(_, used, new)| (used.route, new)).collect()
+    }
+
+    /// Removes the number of a route, unless the number listed for an equal route is another.
+    fn unlink(&mut self, number: u32, route: &Arc<Route>) {
+        if self.numbers.get(route) == Some(&number) {
+            self.numbers.remove(route);
+        }
     }
 
     fn free_number(&self) -> Option<u32> {
@@ -155,6 +188,21 @@ mod tests {
             [9, 10].map(|metric| numbers.take(route(metric)).number),
             [2, 4]
         );
+    }
+
+    #[test]
+    fn a_changed_route_keeps_its_number() {
+        let mut numbers = Numbers::default();
+        let taken = [7, 8, 8].map(|metric| numbers.take(route(metric)).number);
+        let seven_is_eight = |old: &Route| (old.metric == 7).then(|| route(8));
+        let changed = numbers.change(seven_is_eight);
+        assert_eq!(changed.len(), 1);
+        assert_eq!(numbers.get(taken[0]), Some(&route(8)));
+        // Equal routes may have two numbers now; each ends by itself.
+        assert_eq!(numbers.take(route(7)).number, 4);
+        assert_eq!(numbers.give_back(taken[0]).as_deref(), Some(&route(8)));
+        assert_eq!(numbers.take(route(8)).number, taken[1]);
+        assert_eq!(numbers.get(taken[1]), Some(&route(8)));
     }
 
     #[test]

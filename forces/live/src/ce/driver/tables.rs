@@ -1,7 +1,7 @@
 //! Tables of a control element.
 
 use weir_base::Instant;
-use weir_ce::control::{ASSOCIATIONS, FES, LFBS};
+use weir_ce::control::{ASSOCIATIONS, FES, LFBS, NETWORK};
 use weir_ce::controller::CONTROLLERS;
 use weir_ce::exception::EXCEPTIONS;
 use weir_model::column::rows;
@@ -32,12 +32,12 @@ static SOURCES: [(&Class, Rows); 10] = [
     }),
 ];
 
-/// Every table, in the order in which pages list them.
+/// Every table, in the order in which pages list them. The first one needs answers of the FEs.
 pub static TABLES: &[&Class] = &{
-    let mut classes = [SOURCES[0].0; SOURCES.len()];
-    let mut n = 1;
+    let mut classes = [&NETWORK; 1 + SOURCES.len()];
+    let mut n = 0;
     while n < SOURCES.len() {
-        classes[n] = SOURCES[n].0;
+        classes[1 + n] = SOURCES[n].0;
         n += 1;
     }
     classes

@@ -7,8 +7,10 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use weir_live::file::{folder, with_suffix};
+
 use super::StoreError;
-use super::log::{Entry, Fault, Log, Scan, change_line, header_line, scan, with_suffix};
+use super::log::{Entry, Fault, Log, Scan, change_line, header_line, scan};
 
 /// Keys per line of a state.
 const LINE_ENTRIES: usize = 1000;
@@ -32,11 +34,9 @@ pub(super) struct Files {
 
 impl Files {
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
-        if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
-            let mut builder = DirBuilder::new();
-            let made = builder.recursive(true).mode(0o700).create(folder);
-            made.map_err(of(path))?;
-        }
+        let mut builder = DirBuilder::new();
+        let made = builder.recursive(true).mode(0o700).create(folder(path));
+        made.map_err(of(path))?;
         let path = &resolved(path).map_err(of(path))?;
         let lock = Some(locked(path)?);
         let main = match Log::open(path) {

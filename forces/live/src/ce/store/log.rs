@@ -9,13 +9,13 @@
 //! A change is one line at the end of the file, so it takes effect as a whole or not at all. A file is only ever
 //! shortened to remove a change that could not be written, and never rewritten in place: a new file takes its name.
 
-use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crc::{CRC_32_ISO_HDLC, Crc};
+use weir_live::file::{rename, with_suffix};
 
 /// Version of the format.
 pub(super) const VERSION: u64 = 2;
@@ -152,12 +152,6 @@ pub(super) fn change_line(number: u64, entries: &[Entry]) -> io::Result<Vec<u8>>
     line(serde_json::to_string(&(number, entries)))
 }
 
-pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    name.into()
-}
-
 /// Adds the path of the file to an error.
 fn of(path: &Path) -> impl Fn(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), format!("{}: {error}", path.display()))
@@ -208,9 +202,7 @@ impl Log {
             writer.flush()?;
             drop(writer);
             file.sync_all()?;
-            fs::rename(&beside, path)?;
-            let folder = path.parent().filter(|f| !f.as_os_str().is_empty());
-            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+            rename(&beside, path)?;
             Ok(file)
         };
         let file = written().inspect_err(|_| drop(fs::remove_file(&beside)));

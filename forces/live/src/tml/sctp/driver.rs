@@ -161,7 +161,7 @@ impl Driver {
             state.expects = state.endpoint.poll_timeout();
             (state.expects, state.is_stuck)
         };
-        let until = timeout.map(|at| Duration::from_nanos(at.since(clock::now()).as_nanos()));
+        let until = timeout.map(clock::until);
         tokio::select! {
             readable = self.socket.readable() => match readable {
                 Ok(()) => self.receive().await,

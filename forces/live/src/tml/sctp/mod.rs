@@ -54,7 +54,7 @@ use self::socket::Socket;
 use super::faults::Fault;
 use super::link::{self, Link};
 use super::{
-    ACCEPTED_MAX, Common, Limits, Listener, Local, Opening, Remote, TmlError, Transport, entropy,
+    ACCEPTED_MAX, Common, Limits, Listener, Local, Opening, Remote, TmlError, Transport, random,
 };
 use weir_live::clock;
 
@@ -189,15 +189,11 @@ fn unspecified(address: SocketAddr) -> std::net::IpAddr {
 }
 
 fn settings(links_max: usize, limits: Limits) -> Settings {
-    let mut secret = [0; 32];
-    for part in secret.chunks_mut(8) {
-        part.copy_from_slice(&entropy().to_ne_bytes());
-    }
     let idle = u64::try_from(limits.idle.as_nanos()).unwrap_or(u64::MAX);
     Settings {
         epoch: Epoch::new(std::time::Instant::now()),
-        secret,
-        random: Box::new(|| entropy() as u32),
+        secret: random(),
+        random: Box::new(|| u32::from_ne_bytes(random())),
         links_max,
         silence_max: Span::from_nanos(idle),
     }

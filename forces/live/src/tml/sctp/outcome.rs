@@ -21,7 +21,7 @@ impl fmt::Display for End {
             Self::Closed => f.write_str("closed here"),
             Self::ByPeer => f.write_str("closed by the peer"),
             Self::Silent => f.write_str("the peer sent nothing, not even a heartbeat"),
-            Self::Violation(what) => write!(f, "the peer broke the protocol: {what}"),
+            Self::Violation(what) => write!(f, "the peer violated the protocol: {what}"),
         }
     }
 }

@@ -17,7 +17,7 @@ pub struct XmlError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The library is too long.
-    #[error("the library has {0} bytes, but may have {BYTES_MAX} at most")]
+    #[error("the library has {0} bytes, but may have at most {BYTES_MAX}")]
     TooLong(usize),
     /// The text is not XML.
     #[error("{0}")]

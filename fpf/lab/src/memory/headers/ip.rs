@@ -77,7 +77,7 @@ impl Engine for Ip {
                 &mut self.cache,
                 *route,
                 headers,
-                0, // no route has several next hops
+                || 0, // no route has several next hops
                 Origin::Transit,
             );
             let sent = match &verdict {

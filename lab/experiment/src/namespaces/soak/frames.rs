@@ -231,6 +231,11 @@ fn superframe(random: &mut Stream) -> (Vec<u8>, Offload) {
         renew(&mut frame);
     }
     let start = if kind == SegmentKind::TcpV6 { 54 } else { 34 };
+    // A router counts a superframe that passes whole as one packet, its kernel counts the segments. Superframes with CWR
+    // never pass whole.
+    if is_tcp && let Some(flags) = frame.get_mut(usize::from(start) + 13) {
+        *flags |= 0x80;
+    }
     let offload = Offload {
         checksum: Some(PartialChecksum {
             start: if random.random_range(0..4) == 0 {

@@ -224,7 +224,7 @@ impl RunClock {
 
     /// The number of intervals of the run.
     pub fn intervals(&self) -> usize {
-        self.duration.as_nanos().div_ceil(self.interval.as_nanos()) as usize
+        self.duration.steps(self.interval)
     }
 
     /// Length of an interval in seconds.

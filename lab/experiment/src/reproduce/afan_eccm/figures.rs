@@ -41,8 +41,8 @@ pub(super) fn basic(r: &mut Recipe) {
     r.title = "100 Mbit/s without a mechanism";
     r.notes = &[
         "R11 is calibrated on this link, so that its three numbers are no evidence: access links \
-         of 1 Gbit/s, transfers that outlast the run, delays of 0.1 ms and 1 ms. Streams that are \
-         never let in count with their wait to the end of the run.",
+         of 1 Gbit/s, transfers that outlast the run, delays of 0.1 ms and 1 ms. Streams that are never accepted \
+         count with their wait until the end of the run.",
     ];
     r.scenarios = &["afan-eccm/none"];
     r.readings = &["afan-eccm/readings"];
@@ -67,8 +67,8 @@ pub(super) fn basic(r: &mut Recipe) {
     claim(r, "basic.1", text).calibrated(|m, f| {
         check!(f, "mean acceptance delay, s": above(basic_link(m).metric(DELAY), 11.0));
         let accepted = "acceptance_delay_s_accepted.stream";
-        show!(f, m, "of those let in only": basic_link(m).metric(accepted));
-        show!(f, m, "never let in, of 20": basic_link(m).metric("never_accepted_flows.stream"));
+        show!(f, m, "of accepted streams only": basic_link(m).metric(accepted));
+        show!(f, m, "never accepted, of 20": basic_link(m).metric("never_accepted_flows.stream"));
         show_basic(m, f, DELAY);
     });
     claim(r, "basic.2", "Elastic goodput about 3.7 Mb/s").calibrated(|m, f| {
@@ -92,11 +92,11 @@ pub(super) fn fig7(r: &mut Recipe) {
     r.notes = &[
         "EFMP with the oldest-flow policy. R9: ECCM's later steps are driven by timers. R11 is \
          calibrated on the link without mechanism, see afan-eccm/basic.",
-        "R29: goodput is the mean over the elastic flows that were let in, since they were, \
-         without those that the clean-up of the run that let them in removed: section 4 says that \
-         they \"are deleted in short time after acceptance\", and to count them contradicts its \
-         \"almost unchanged\". R30: flows on the list are sampled a second after each run began, \
-         when it has cleaned up or restored; without a mechanism they are the mean over time.",
+        "R29: goodput is the mean over the accepted elastic flows, since their acceptance, without flows removed in \
+         the clean-up of the run that accepted them: section 4 says that they \"are deleted in short time after \
+         acceptance\", and counting them would contradict its \
+         \"almost unchanged\". R30: flows on the list are sampled one second after each run of the mechanism began, \
+         when its clean-up or restoration is over; without a mechanism the figure is the mean over time.",
     ];
     r.scenarios = &["afan-eccm/none", "afan-eccm/mechanisms"];
     let title = "Acceptance delay of streams, s";
@@ -132,7 +132,12 @@ pub(super) fn fig7(r: &mut Recipe) {
     claim(r, "fig7.6", "ECCM also meets it at 9 s").measured(|m, f| {
         check!(f, "delay, eccm 9 s": at_most(delay(m, "eccm", 9), LOCAL));
     });
-    claim(r, "fig7.7", "RAMAF does not at 9 s; neither does above").measured(|m, f| {
+    claim(
+        r,
+        "fig7.7",
+        "RAMAF misses the local bound at 9 s; above 9 s, both miss it",
+    )
+    .measured(|m, f| {
         for (name, intervals) in [("ramaf", &INTERVALS[2..]), ("eccm", &INTERVALS[3..])] {
             check!(f, for &s in intervals, "delay, {name} {s} s": above(delay(m, name, s), LOCAL));
         }
@@ -162,7 +167,7 @@ pub(super) fn fig8(r: &mut Recipe) {
     r.title = "Goodput of elastic flows by mechanism and interval";
     r.notes = &["Set-up and readings as in afan-eccm/fig7."];
     r.scenarios = &["afan-eccm/none", "afan-eccm/mechanisms"];
-    let title = "Goodput of an elastic flow since it was let in, Mbit/s";
+    let title = "Goodput of an elastic flow since its acceptance, Mbit/s";
     r.figure(title, "interval between two runs, s", |m| lines(m, GOODPUT));
     fn goodput(m: &Measured, mechanism: &str, interval: u32) -> Samples {
         at(m, mechanism, interval).metric(GOODPUT)
@@ -174,7 +179,7 @@ pub(super) fn fig8(r: &mut Recipe) {
         let efmp = at(m, "efmp", 3);
         check!(f, for other in BOTH, "goodput at 3 s, EFMP and {other}":
             less(efmp.metric(GOODPUT), goodput(m, other, 3)));
-        check!(f, for other in BOTH, "over all flows ever let in (R29), EFMP and {other}":
+        check!(f, for other in BOTH, "over all flows ever accepted (R29), EFMP and {other}":
             less(efmp.metric(since_accepted), at(m, other, 3).metric(since_accepted)));
         check!(f, for other in BOTH,
             "goodput of the link by flows on the list (R29), EFMP and {other}":
@@ -183,7 +188,7 @@ pub(super) fn fig8(r: &mut Recipe) {
     });
     claim(r, "fig8.2", "ECCM goodput hardly depends on the interval").measured(|m, f| {
         let [greatest, least] = extremes(INTERVALS.map(|s| goodput(m, "eccm", s)));
-        check!(f, "goodput of ECCM, greatest to least": at_most(greatest / least, 1.1));
+        check!(f, "goodput of ECCM, highest to lowest": at_most(greatest / least, 1.1));
         show_printed(m, f, GOODPUT);
     });
     let text = "RAMAF goodput slowly falls as runs get more frequent";
@@ -245,7 +250,7 @@ pub(super) fn fig9(r: &mut Recipe) {
     });
     claim(r, "fig9.5", "ECCM: PFL almost constant").measured(|m, f| {
         let [greatest, least] = extremes(INTERVALS.map(|s| listed(m, "eccm", s)));
-        check!(f, "flows on the list of ECCM, greatest to least": at_most(greatest / least, 1.15));
+        check!(f, "flows on the list of ECCM, highest to lowest": at_most(greatest / least, 1.15));
     });
     claim(r, "fig9.6", "ECCM: only slightly above basic").measured(|m, f| {
         check!(f, for s in INTERVALS, "flows on the list, eccm {s} s to basic":

@@ -18,9 +18,9 @@ fn in_a_run(at: &Point<'_>, metric: &str) -> Samples {
 pub(super) fn cost(r: &mut Recipe) {
     r.title = "What a run of a mechanism costs";
     r.notes = &[
-        "Interval 3 s. A read is a flow on the list that a run looks at, a write one that it sets \
-         aside or puts back; of ECCM it is the fair rate. Looking for new elastic flows at the end \
-         of a run is counted apart.",
+        "Interval 3 s. A read is a flow on the list that a run examines, a write is a flow that it sets aside or \
+         restores; for ECCM, a write is a change of the fair rate. The search for new elastic flows at the end of a \
+         run is counted separately.",
     ];
     r.scenarios = &["afan-eccm/mechanisms"];
     fn of(m: &Measured, mechanism: &str, metric: &str) -> Samples {
@@ -47,7 +47,7 @@ pub(super) fn cost(r: &mut Recipe) {
         );
     });
     claim(r, "cost.3", "RAMAF writes 825 + 825 entries").measured(|m, f| {
-        check!(f, "flows set aside and put back in all runs, within 15 %":
+        check!(f, "flows set aside and restored in all runs, within 15 %":
             between(of(m, "ramaf", WRITES), [1402.5, 1897.5]));
         show!(f, m, "removed in a run": in_a_run(&at(m, "ramaf", 3), REMOVED));
         show!(f, m, "written in a run": in_a_run(&at(m, "ramaf", 3), WRITES));
@@ -74,7 +74,7 @@ pub(super) fn cost(r: &mut Recipe) {
     });
     claim(r, "cost.7", "ECCM needs less memory (no second list)").measured(|m, f| {
         let most = |name| of(m, name, "gauge.bottleneck.set_aside_most");
-        check!(f, for other in ["ramaf", "efmp"], "most flows beside the list, ECCM and {other}":
+        check!(f, for other in ["ramaf", "efmp"], "maximum flows in addition to the list, ECCM and {other}":
             less(most("eccm"), most(other)));
     });
     let why = "a bench: a simulation has no processor. The operations of cost.5 and cost.6 are \
@@ -90,9 +90,9 @@ fn earlier<'a>(m: &'a Measured, mechanism: &str) -> Point<'a> {
 pub(super) fn text(r: &mut Recipe) {
     r.title = "What the text claims";
     r.notes = &[
-        "EFM, RAEF, RBAEF and RPAEF at 3 s. RAEF and those built on it remove elastic flows that \
-         were accepted 10 s ago or before; flows are blocked, or come before others, for 2 s; \
-         P_RPAEF is 0.03. The papers that define them were not at hand; these values are ours.",
+        "EFM, RAEF, RBAEF and RPAEF at 3 s. RAEF and those built on it remove elastic flows that were accepted at \
+         least 10 s ago; flows are blocked, or have priority, for 2 s; \
+         P_RPAEF is 0.03. The papers that define them were not available; these values are ours.",
         "An outage is the longest time without a packet on the link, of a flow that has sent a \
          thousand packets.",
     ];
@@ -123,14 +123,14 @@ fn own_mechanisms(r: &mut Recipe) {
             }
         }
     });
-    let text = "Half an FR interval lets in all waiting streams";
+    let text = "Half an FR interval admits all waiting streams";
     claim(r, "text.2", text).measured(|m, f| {
         for s in [3, 6] {
             // If no stream waits at any run of a seed, the metric does not exist.
             let let_in = at(m, "eccm", s).metric("run_let_in_ratio.bottleneck.stream");
             match let_in.mean() {
                 Some(_) => {
-                    check!(f, "{s} s, share of waiting streams let in": at_least(let_in, 0.99));
+                    check!(f, "{s} s, share of waiting streams admitted": at_least(let_in, 0.99));
                 }
                 None => f.nothing(format!("{s} s: in some seeds no stream waited at a run")),
             }
@@ -176,12 +176,12 @@ fn earlier_mechanisms(r: &mut Recipe) {
         check!(f, "longest outage, s, RAMAF and RBAEF":
             less(at(m, "ramaf", 3).metric(OUTAGE), rbaef));
     });
-    let text = "RPAEF limits flows let in after a cleaning, at times not enough";
+    let text = "RPAEF limits the flows admitted after a cleaning, at times not enough";
     claim(r, "text.9", text).measured(|m, f| {
         let [rpaef, raef, ramaf] = [earlier(m, "rpaef"), earlier(m, "raef"), at(m, "ramaf", 3)]
             .map(|point| in_a_run(&point, "gauge.bottleneck.accepted_in_runs"));
-        check!(f, "flows let in by a run, RPAEF and RAEF": less(&rpaef, raef));
-        check!(f, "flows let in by a run, RAMAF and RPAEF": less(ramaf, rpaef));
+        check!(f, "flows admitted by a run, RPAEF and RAEF": less(&rpaef, raef));
+        check!(f, "flows admitted by a run, RAMAF and RPAEF": less(ramaf, rpaef));
     });
     claim(r, "text.10", "RAMAF damps FR swings round min_FR").measured(|m, f| {
         let deviation = |at: Point<'_>| at.metric("gauge_dev.bottleneck.fair_rate") / 1e6;
@@ -203,22 +203,22 @@ fn earlier_mechanisms(r: &mut Recipe) {
 fn streams(r: &mut Recipe) {
     let text = "Uniform drop method: about one drop in 50 at mid buffer";
     claim(r, "text.12", text).arithmetic(|_, f| {
-        let what = "packets between two drops, half of the way from min_th to max_th";
+        let what = "packets between two drops, halfway from min_th to max_th";
         let packets = 1.0 / (2.0 * 0.02 * (6500.0 - 4000.0) / (9000.0 - 4000.0)) + 0.5;
         f.between(what, packets, [49.5, 51.5]);
         f.remark("the mean gap of the discipline's own draws is a test of `afan`");
     });
     let why = "a bench: a simulation has no processor. `weir bench discipline` measures \
-        nanoseconds a packet of afan, pfq and pdrr";
+        nanoseconds per packet of afan, pfq and pdrr";
     let text = "AFAN handles packets more simply than PFQ and PDRR";
     claim(r, "text.13", text).not_run(why);
-    claim(r, "text.14", "Streams let in keep their quality").measured(|m, f| {
+    claim(r, "text.14", "Accepted streams keep their quality").measured(|m, f| {
         let all = || pairs(&["eccm", "ramaf"], &[3, 6]);
         let rate = "goodput_since_accepted_mbps.stream";
         let kbps = |name, s| 1000.0 * at(m, name, s).metric(rate) / 0.72;
-        check!(f, for (name, s) in all(), "{name} {s} s, rate since let in, kbit/s":
+        check!(f, for (name, s) in all(), "{name} {s} s, rate since acceptance, kbit/s":
             at_least(kbps(name, s), 79.0));
-        check!(f, for (name, s) in all(), "{name} {s} s, loss since let in":
+        check!(f, for (name, s) in all(), "{name} {s} s, loss since acceptance":
             at_most(1.0 - kbps(name, s) / 80.0, 0.001));
     });
     let text = "(variant, ours) Figure 4 taken literally stalls";

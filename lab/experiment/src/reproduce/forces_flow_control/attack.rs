@@ -14,7 +14,7 @@ const DISCIPLINES: [&str; 3] = ["dppbrb", "drr", "drop-tail"];
 /// While the links are congested.
 const CONGESTED: Window = [2.5, 6.0];
 
-/// Delivered by offered load of a traffic while the links are congested.
+/// Delivered divided by offered load of a flow group while the links are congested.
 fn delivered(m: &Measured, figure: &str, variant: &str, traffic: &str) -> Samples {
     at(m, figure, variant)
         .during(CONGESTED)
@@ -89,9 +89,9 @@ pub(super) fn fig11(r: &mut Recipe) {
     r.notes = &[
         "R18: 100 packets for each queue of DPPBRB, K = 20 ms, p_c starts at 0.8. R19: DRR's \
          buckets are source addresses, so that control and redirect messages of the source share \
-         one; quantum 256 B (our least one; ns-2 has 250 B); its two buckets share 200 packets. \
-         Messages are frames of 1000 B and rates count frames: the paper's rates come to exactly \
-         what the links carry.",
+         one; quantum 256 B (our minimum; ns-2 has 250 B); its two buckets share 200 packets. \
+         Messages are frames of 1000 B and rates count frames: the paper's rates add up to exactly what the links \
+         carry.",
     ];
     r.scenarios = &["forces-flow-control/fig11"];
     figures(r, "fig11");

@@ -15,7 +15,7 @@ fn control(m: &Measured, figure: &str, variant: &str, fe: u32, window: Window) -
     at(m, figure, variant).during(window).delivered(&[&traffic])
 }
 
-/// Throughput of these traffics over time.
+/// Throughput of these flow groups over time.
 fn lines(at: &Point<'_>, traffics: &[&str]) -> Vec<Line> {
     let line = |traffic: &&str| {
         let (kind, payload) = if traffic.starts_with("control") {
@@ -84,8 +84,7 @@ pub(super) fn fig15(r: &mut Recipe) {
     r.notes = &[
         "Set-up and readings as in forces-flow-control/fig14.",
         "R22: control messages alone offer 12 Mbit/s, so equation 12 is negative and counts as 0: \
-         with flow control no redirect message passes, and what control messages can reach is \
-         10/12.",
+         with flow control no redirect message passes, and control messages can reach at most 10/12.",
     ];
     r.scenarios = &["forces-flow-control/fig14", "forces-flow-control/fig15"];
     figures(r, "fig15", &["control1", "redirect1"]);
@@ -135,11 +134,11 @@ fn relative_throughput(r: &mut Recipe, flow_control: &'static str) {
 }
 
 pub(super) fn fig16(r: &mut Recipe) {
-    r.title = "Five FEs without flow control, by what three of them redirect";
+    r.title = "Five FEs without flow control, by the redirect rate of three of them";
     r.notes = &[
         "Five FEs, all links 100 Mbit/s with drop-tail queues of 100 packets; 30 s for each point. \
-         Messages are frames of 1000 B and rates count frames. The paper's test bed is a traffic \
-         generator with 100 Mbit/s Ethernet. R21: delta = 1 %.",
+         Messages are frames of 1000 B and rates count frames. The paper's test bed is a \
+         traffic generator with 100 Mbit/s Ethernet. R21: delta = 1 %.",
     ];
     r.scenarios = &["forces-flow-control/fig17"];
     relative_throughput(r, "off");
@@ -151,7 +150,7 @@ pub(super) fn fig16(r: &mut Recipe) {
 
     let text = "Control throughput falls as redirect traffic grows";
     claim(r, "fig16.1", text).measured(|m, f| {
-        check!(f, "delivered control messages, from x = 50 back,": rises(falling(m, "tcp")));
+        check!(f, "delivered control messages, from x = 50 downwards,": rises(falling(m, "tcp")));
         check!(f, "at x = 50": at_most(delivered(m, "off", 50, "tcp"), 0.8));
     });
     claim(r, "fig16.2", "No harm before the link is full").measured(|m, f| {
@@ -159,7 +158,7 @@ pub(super) fn fig16(r: &mut Recipe) {
             at_least(delivered(m, "off", x, "tcp"), 0.98));
     });
     claim(r, "fig16.3", "Redirect throughput changes too").measured(|m, f| {
-        check!(f, "delivered redirect messages, from x = 50 back,": rises(falling(m, "udp")));
+        check!(f, "delivered redirect messages, from x = 50 downwards,": rises(falling(m, "udp")));
     });
 }
 

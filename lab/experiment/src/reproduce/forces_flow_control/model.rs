@@ -154,13 +154,12 @@ fn flow_control(r: &mut Recipe) {
         let [none, some] = ["0", "0.01"].map(|delta| at(delta).metric("utilisation_ratio.ce"));
         check!(f, "use of the CE's link at 0 and at 1 %": less(none, some));
         f.remark(
-            "equation 13 gives the busy FEs at delta = 0 what the quiet ones leave, so that \
-             control and redirect messages come to 100 of 100 Mbit/s. With B_e = B_c / T_s, which \
-             the text has for delta = 0, they would come to 25 + 10 + 45 = 80: the waste that it \
-             means",
+            "equation 13 gives the busy FEs at delta = 0 what the quiet ones leave, so that control and redirect \
+             messages add up to 100 of 100 Mbit/s. With B_e = B_c / T_s, as in the text for delta = 0, they would \
+             add up to 25 + 10 + 45 = 80: that is the waste",
         );
     });
-    let text = "The CE computes anew when the number of FEs changes";
+    let text = "The CE recomputes when the number of FEs changes";
     claim(r, "model.14", text).arithmetic(anew);
 }
 

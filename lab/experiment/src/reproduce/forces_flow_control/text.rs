@@ -80,8 +80,7 @@ fn transport(r: &mut Recipe) {
              shared link stands behind the channels",
         );
     });
-    let text = "(ours) DPPBRB earns its place where a fixed share does not do: control messages \
-        need more than it";
+    let text = "(ours) DPPBRB is useful where control messages need more than a fixed share";
     claim(r, "text.6", text).measured(|m, f| {
         let delivered = |discipline: &str, demand| {
             let at = at(m, "demand", format!("{discipline} {demand}")).during([3.0, 10.0]);

@@ -44,8 +44,7 @@ pub(super) fn fig7(r: &mut Recipe) {
         let [one, two] = FORMS.map(|form| at(m, "fes", form).metric("capacity_fes"));
         check!(f, "FETMLs, two threads and one": times(two, one, 1.2));
         f.remark(
-            "our CE works as long for an event on each of its two threads, so twice as many is \
-             what comes out",
+            "each of our CE's two threads takes as long for an event as its single thread, so two serve twice as many",
         );
     });
     claim(r, "fig7.3", "Two threads are better with few FETMLs too").measured(|m, f| {
@@ -74,8 +73,8 @@ pub(super) fn fig8(r: &mut Recipe) {
     r.title = "Loss by message rate, messages of 1024 B";
     r.notes = &[
         "Rates are scaled: 400 is the rate at which one thread still loses nothing, as in the \
-         paper's Figure 8. Lost is what has no answer a second after the end, so that a test of 3 \
-         s forgives an overload of a third. Work of the CE as in forces-flow-control/fig7.",
+         paper's Figure 8. An event is lost if it has no answer a second after the end, so that a test of 3 s \
+         tolerates an overload of a third. Work of the CE as in forces-flow-control/fig7.",
     ];
     r.loads = &["forces-flow-control/rates", "forces-flow-control/lossless"];
     let x = "message rate, 400 is what one thread carries";
@@ -101,7 +100,7 @@ pub(super) fn fig9(r: &mut Recipe) {
     r.title = "Loss by message rate, messages of 64 B";
     r.notes = &[
         "Set-up as in forces-flow-control/fig8. R20: \"64 b\" is read as 64 bytes, and \"earlier\" \
-         is judged by bit rate.",
+         is decided by bit rate.",
     ];
     r.loads = &[
         "forces-flow-control/rates of 64 B",

@@ -25,9 +25,9 @@ pub(super) fn fig5a(r: &mut Recipe) {
         "R3: the threshold of 125, printed without a unit, is 125 packets a second (1.514 Mbit/s); \
          the window of that rate is calibrated on two and three floods in this figure: 300 ms. As \
          printed: 125 packets since the admission.",
-        "R2: 100 packets for each queue. R6: a first SYN time-out of 3 s. R33: TCP as in Linux \
+        "R2: 100 packets for each queue. R6: a first SYN timeout of 3 s. R33: TCP as in Linux \
          2.4.17: Reno with SACK, segments of 1460 B, initial window 2, windows of 64 kB, no byte \
-         counting, least time-out 200 ms, acknowledgements delayed by 40 ms at most.",
+         counting, minimum timeout 200 ms, acknowledgements delayed by 40 ms at most.",
     ];
     r.scenarios = &["lru-fq/fig5a"];
     r.readings = &["lru-fq/fig5a-pauses", "lru-fq/readings"];
@@ -154,9 +154,9 @@ pub(super) fn fig6(r: &mut Recipe) {
     r.title = "The size of the cache";
     r.notes = &[
         "Readings as in lru-fq/fig5a. Admission with 1/55, both queues with the same weight.",
-        "Pinning: the paper names a rate-based threshold and shows no run. R3's threshold is one, \
-         and decides; as printed it counts packets, which every long TCP connection reaches that \
-         stays in the cache.",
+        "Pinning: the paper names a rate-based threshold and shows no run. R3's threshold is rate-based, \
+         and is used here; as printed, it counts packets, and every long TCP connection that stays \
+         in the cache reaches it.",
     ];
     r.scenarios = &["lru-fq/fig6", "lru-fq/fig6-pin"];
     fn at(m: &Measured, floods: u32, cache: u32) -> Point<'_> {
@@ -221,9 +221,8 @@ pub(super) fn fig7(r: &mut Recipe) {
     r.title = "The total, by the size of the cache and by the number of flows";
     r.notes = &[
         "R8: the text decides which figure is which. The paper asks whether its router keeps up; a \
-         simulation has no processor that could be too slow. What is decided here is the queues' \
-         half: that nothing of the link is lost by splitting it. The cost of a packet is measured \
-         by `weir bench discipline`.",
+         simulation has no processor that could be too slow. Only the queues' half is decided here: splitting the \
+         link loses nothing of it. `weir bench discipline` measures the cost of a packet.",
     ];
     r.scenarios = &["lru-fq/fig7"];
     const QUEUES: &str = "of the queues only: a simulation has no processor";
@@ -243,6 +242,6 @@ pub(super) fn fig7(r: &mut Recipe) {
         f.remark(QUEUES);
     });
     let why = "a bench: a simulation has no processor. `weir bench discipline` measures \
-        nanoseconds a packet by flows and by cache";
+        nanoseconds per packet by flows and by cache";
     claim(r, "fig7b.2", "Packet cost stays level").not_run(why);
 }

@@ -82,7 +82,8 @@ fn claims_of_table1(r: &mut Recipe) {
         check!(f, for n in FLOODS, "{n} floods, LRU-FQ, Mbit/s":
             between(flooded(m, LRU, n, TCP), [41.0, 48.0]));
     });
-    let text = "Fetches under LRU-FQ hardly depend on the flood count; normal loses most at 4";
+    let text =
+        "Fetches under LRU-FQ hardly depend on the flood count; the normal router loses most at 4";
     claim(r, "table1.6", text).measured(|m, f| {
         let [lru, fifo] = [LRU, FIFO].map(|router| move |n| flooded(m, router, n, FETCHES));
         check!(f, "LRU-FQ, fetches a second at 4 and at 2 floods": within(lru(4), lru(2), 0.1));
@@ -110,7 +111,7 @@ fn claims_of_table1(r: &mut Recipe) {
     });
 }
 
-/// Mean, deviation, least and longest of the response, and of the connection.
+/// Mean, deviation, minimum and maximum of the response, and of the connection.
 const TABLE_2: [[f64; 8]; 6] = [
     [2.54, 4.429, 0.026, 45.08, 1.952, 3.074, 0.0118, 45.007],
     [2.696, 4.923, 0.026, 93.017, 1.935, 3.11, 0.0115, 45.013],
@@ -165,10 +166,10 @@ pub(super) fn table2(r: &mut Recipe) {
     claim(r, "table2.4", "Spread of connection time lower").measured(|m, f| {
         shorter(m, f, "web_connect_s_dev", 2.0);
     });
-    claim(r, "table2.5", "Least response about halves").measured(|m, f| {
+    claim(r, "table2.5", "Minimum response about halves").measured(|m, f| {
         shorter(m, f, "web_response_s_min", 1.5);
     });
-    claim(r, "table2.6", "Least connection time falls several-fold").measured(|m, f| {
+    claim(r, "table2.6", "Minimum connection time falls several-fold").measured(|m, f| {
         shorter(m, f, "web_connect_s_min", 3.0);
         check!(f, for n in FLOODS, "{n} floods, normal, s":
             between(flooded(m, FIFO, n, "web_connect_s_min"), [0.009, 0.014]));

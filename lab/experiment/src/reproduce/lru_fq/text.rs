@@ -21,7 +21,7 @@ fn mends(m: &Measured, f: &mut Findings, remedy: &str) {
     check!(f, "excess of UDP with {remedy}": at_most(remedied(m, remedy), 0.05));
 }
 
-/// The share of a traffic's packets that were sent from the hit queue.
+/// The share of a flow group's packets that were sent from the hit queue.
 fn hit_share(at: &Point<'_>, traffic: &str) -> Samples {
     let [miss, hit] =
         [0, 1].map(|class| at.metric(format!("class_packets.bottleneck.{traffic}.{class}")));
@@ -32,9 +32,9 @@ pub(super) fn text(r: &mut Recipe) {
     r.title = "What the text claims";
     r.notes = &[
         "Readings as in lru-fq/fig5a and lru-fq/table1.",
-        "What LRU-FQ knows is compared with the truth, which a simulation knows: flows in the \
-         cache and flows treated as hogs are sampled ten times a second. A flood of an even rate \
-         is in the hit queue by that share of its packets by which it is a hog.",
+        "The state of LRU-FQ is compared with the truth, which the simulation knows: flows in the cache and flows \
+         treated as hogs are sampled ten times a second. For a flood of an even rate, the share of its packets in \
+         the hit queue equals the share of time in which it is a hog.",
     ];
     r.scenarios = &[
         "lru-fq/fig5a",
@@ -134,12 +134,11 @@ fn known(r: &mut Recipe) {
              13)":
                 at_most(bytes(each) / f64::from(flows), 12.9));
         f.remark(
-            "a test of all disciplines compares what they say of their state with what they \
-             allocate",
+            "a test of all disciplines compares the reported size of their state with the allocated memory",
         );
     });
     let why = "a bench: a simulation has no processor. `weir bench discipline` measures \
-        nanoseconds a packet";
+        nanoseconds per packet";
     claim(r, "text.9", "Packet scheduling is O(1)").not_run(why);
     let text = "Random admission keeps short flows out; the threshold prunes the rest";
     claim(r, "text.10", text).measured(|m, f| {
@@ -160,8 +159,8 @@ fn known(r: &mut Recipe) {
                 times(flooded(m, FIFO, n, metric), flooded(m, LRU, n, metric), factor));
         }
     });
-    let why = "for the lab and the bench: small packets cost processor time, which a simulation has \
-        not. `weir bench discipline` and `weir bench forwarding` measure it";
+    let why = "for the lab and the bench: small packets cost processor time, which a simulation does not have. \
+               `weir bench discipline` and `weir bench forwarding` measure it";
     let text = "Aggregate also scales with packet size (experiment not shown)";
     claim(r, "text.13", text).not_run(why);
     let text = "Keying the cache by destination alone finds a DoS on one network (outlook)";

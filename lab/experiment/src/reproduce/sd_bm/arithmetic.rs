@@ -46,10 +46,10 @@ fn with<T>(numbers: [T; 4]) -> impl Iterator<Item = (u32, T)> {
 }
 
 pub(super) fn table1(r: &mut Recipe) {
-    r.title = "How long packets are held, worked out";
+    r.title = "How long packets are held, computed";
     r.notes = &[
-        "Arithmetic only. A* is the greatest p^m (1 - p)^(L - m), B* the greatest C(L, m) / 2^L, \
-         over p and m; L is the threshold, a packet takes 0.8 ms.",
+        "Arithmetic only. A* is the maximum of p^m (1 - p)^(L - m), B* that of C(L, m) / 2^L, over p and m; L is \
+         the threshold, a packet takes 0.8 ms.",
     ];
 
     claim(r, "table1.1", "Likeliest number of holds is L/2").arithmetic(|_, f| {
@@ -87,13 +87,13 @@ pub(super) fn table1(r: &mut Recipe) {
             let a = steps().map(|p| each(p, l, m)).fold(0.0, f64::max);
             let at = steps().max_by(|p, q| each(*p, l, m).total_cmp(&each(*q, l, m)));
             let at = at.unwrap_or_default();
-            check!(f, "L = {l}: A = 1 at m = {m}? its greatest there is {a:.1e}, at p = {at}":
+            check!(f, "L = {l}: A = 1 at m = {m}? its maximum there is {a:.1e}, at p = {at}":
                 is((a - 1.0).abs() < 1e-9));
         }
         f.remark(
-            "A* = 1 needs m = L or 0, B* needs m = L/2: no p gives both. The greatest likelihood \
-             of m = L/2 is at p = 1/2, where it is B* itself (C(L, m) / 2^L): the printed p* is \
-             right for another reason, where B* is",
+            "A* = 1 needs m = L or 0, B* needs m = L/2: no p gives both. The likelihood of m = L/2 is highest at p \
+             = 1/2, where it is B* itself (C(L, m) / 2^L): so the printed p* is right where B* is right, but for \
+             another reason",
         );
     });
     claim(r, "table1.6", "At gigabit links the delay is far smaller").arithmetic(|_, f| {

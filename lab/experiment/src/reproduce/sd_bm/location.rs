@@ -37,8 +37,8 @@ fn at_ingresses(at: &Point<'_>) -> Samples {
 pub(super) fn location(r: &mut Recipe) {
     r.title = "Where packets are lost";
     r.notes = &[
-        "Packets with payload that ended at a port, by all that were lost anywhere, the same \
-         packets.",
+        "Packets with payload that were dropped at a port, divided by all packets with payload that were lost \
+         anywhere.",
     ];
     r.scenarios = &[
         "sd-bm/tables-1.4",
@@ -66,7 +66,7 @@ pub(super) fn location(r: &mut Recipe) {
     claim(r, "location.3", "The share can be set by parameters").measured(|m, f| {
         let share = |(scenario, variant)| at_ingresses(&m.at(scenario, variant));
         let [greatest, least] = extremes(PLACES.map(share));
-        check!(f, "share lost at the ingresses, greatest less least by L and readings":
+        check!(f, "share lost at the ingresses, highest minus lowest by L and readings":
             at_least(greatest - least, 0.3));
         show!(f, m, "that share": for (scenario, variant) in PLACES, "{variant}":
             share((scenario, variant)));
@@ -84,7 +84,7 @@ pub(super) fn location(r: &mut Recipe) {
             come / at.metric("packets_sent.wan")
         };
         check!(f, for (load, l) in all(),
-            "load {load:.1}, L = {l}, packets come for each that leaves":
+            "load {load:.1}, L = {l}, arriving packets for each that leaves":
                 less(come(ours(load, l)), come(red(load))));
     });
 }

@@ -16,8 +16,8 @@ fn queue(name: &str) -> String {
 pub(super) fn fig1(r: &mut Recipe) {
     r.title = "With RED, ingress queues are empty while the edge queue is full";
     r.notes = &[
-        "Both are sampled every 40 ms. The top of the edge queue is nine tenths of the longest \
-         that it was in the run.",
+        "Both are sampled every 40 ms. The top of the edge queue is nine tenths of its maximum \
+         length in the run.",
     ];
     r.scenarios = &["sd-bm/tables"];
     r.figure("Packets waiting with RED", "time, s", |m| {

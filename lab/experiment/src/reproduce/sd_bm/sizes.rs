@@ -35,7 +35,7 @@ fn nearly_as_good(m: &Measured, f: &mut Findings, what: &str, metric: &str, more
 }
 
 pub(super) fn fig7(r: &mut Recipe) {
-    r.title = "RS-RED with 100 + 4 x 50 packets beside RED with 300";
+    r.title = "RS-RED with 100 + 4 x 50 packets compared with RED with 300";
     r.notes = &[
         "At loads of 1.0, 1.4 and 1.8 of what the WAN link carries. `egress-driven` (R32) is not \
          the paper's and decides nothing.",
@@ -185,7 +185,7 @@ pub(super) fn fig9(r: &mut Recipe) {
             for (what, quantity, most) in quantities {
                 let ratio = means(m, load, scheme, quantity).map(|means| spread(&means));
                 let shown = known(ratio);
-                check!(f, "fig9, load {load:.1}, {scheme}, {what}, greatest by least: {shown} (at most \
+                check!(f, "fig9, load {load:.1}, {scheme}, {what}, largest divided by smallest: {shown} (at most \
                            {most})": is_if_known(ratio.map(|ratio| ratio <= most)));
             }
         }
@@ -201,8 +201,8 @@ pub(super) fn fig9(r: &mut Recipe) {
             let [tail, red, ours, egress_driven] = all.map(known);
             let is_smooth = all[2].zip(all[0]).zip(all[1]);
             let is_smooth = is_smooth.map(|((ours, tail), red)| ours <= red && ours <= tail);
-            check!(f, "fig9, load {load:.1}, {what} off a straight line, by its range: RS-RED {ours} \
-                       (RED {red}, drop-tail {tail})": is_if_known(is_smooth));
+            check!(f, "fig9, load {load:.1}, {what}, distance from a straight line as a share of its range: RS-RED \
+                       {ours} (RED {red}, drop-tail {tail})": is_if_known(is_smooth));
             f.remark(format!("fig9, load {load:.1}, {what}, egress-driven: {egress_driven}"));
         }
     });

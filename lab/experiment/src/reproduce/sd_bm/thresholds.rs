@@ -88,7 +88,7 @@ pub(super) fn table2(r: &mut Recipe) {
     r.title = "Delay by the threshold of the ingress queues";
     r.notes = &[
         "R14: the virtual queue is the sum of the backlogs that the devices report. R15: a packet \
-         at the head of an ingress queue is held, for one packet time; the count begins anew with \
+         at the head of an ingress queue is held, for one packet time; the count restarts with \
          a drop only. R16: RED has 100 packets. R17 and R25, calibrated on RED alone (its 81 ms \
          and 2.266 %): 1 % of the load are UDP, 88 ms there and back without queues. R26: the \
          tree. Both RED and the ingresses spread drops by the same rule (`wait`). The weight of a \
@@ -127,9 +127,8 @@ pub(super) fn table2(r: &mut Recipe) {
         }
         show_egress_driven(m, f);
         f.remark(
-            "the maximum is of one ingress queue alone that its link empties at full rate; what \
-             four queues share is the egress link: 4 x 50 packets that wait there take 160 ms of \
-             it",
+            "the maximum is that of a single ingress queue, which its link empties at full rate; but four queues \
+             share the egress link: 4 x 50 waiting packets take 160 ms of it",
         );
     });
     claim(r, "table2.3", "The added delay is acceptable").measured(|m, f| {

@@ -183,7 +183,7 @@ key!(
     "mode",
     Form::Setting(Kind::Word(Mode::WORDS)),
     "routed",
-    "who forwards in the lab: weir, or the kernel, and weir queues its packets; simulation makes no difference"
+    "forwarder in the lab: weir (routed), or the kernel, whose packets weir queues (queue); no effect in simulation"
 );
 key!(
     MASQUERADE,

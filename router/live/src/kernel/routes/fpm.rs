@@ -1,15 +1,14 @@
 //! Routes and next-hop objects from FPM, next to the kernel's.
 //!
-//! zebra has one route for each prefix of a table, so a new one replaces the old one. Routes may name an object before it
-//! comes; until then they do not work. A peer that connects replays all that it has; routes that it has not repeated are
-//! removed at the end of the replay. Until then, old routes keep the old objects: a restarted zebra numbers its objects
-//! from the start.
-
-use std::collections::HashMap;
+//! zebra has one route for each prefix of a table, so a new one replaces the old one. Routes may name an object before
+//! it comes; until then they do not work. A peer that connects replays all that it has; routes that it has not repeated
+//! are removed at the end of the replay. Until then, old routes keep the old objects: a restarted zebra numbers its
+//! objects from the start.
 
 use ipnet::IpNet;
+use weir_path::ip::tables::ObjectKey;
 
-use super::{Candidate, RouteTarget, Routes};
+use super::{Candidate, Moved, OF_KERNEL, RouteTarget, Routes};
 use crate::kernel::message::{LinkState, NextHopKind, NextHopObject, Placement};
 
 /// Maximum routes of a peer: twice the Internet's.
@@ -17,25 +16,21 @@ const ROUTES_MAX: usize = 2_000_000;
 /// Maximum next hops, of routes, of objects and of groups together.
 const HOPS_MAX: usize = 4_000_000;
 
-/// Next-hop objects from FPM, and counts. The routes themselves are candidates of their prefixes.
+/// The current replay, and counts. The routes themselves are candidates of their prefixes; objects are in the set of
+/// the replay in which they came.
 #[derive(Clone, Debug, Default)]
-pub(super) struct FpmObjects {
-    objects: HashMap<Key, NextHopKind>,
-    /// How many routes name each object, known or not: most changes of objects affect no route.
-    uses: HashMap<Key, usize>,
+pub(super) struct Fpm {
     /// The number of the current replay.
     replay: u32,
     routes: usize,
     hops: usize,
 }
 
-/// The replay in which an object came, and its number in messages.
-type Key = (u32, u32);
-
 /// All that came by FPM, outside the kernel's tables, while these are read again.
 #[derive(Debug)]
 pub(in crate::kernel) struct Detached {
-    objects: FpmObjects,
+    fpm: Fpm,
+    objects: Vec<(ObjectKey, NextHopKind)>,
     routes: Vec<(IpNet, Candidate)>,
 }
 
@@ -55,30 +50,15 @@ pub struct FpmCounts {
 #[error("more than {ROUTES_MAX} routes or {HOPS_MAX} next hops")]
 pub(in crate::kernel) struct Full;
 
-impl FpmObjects {
-    pub(super) fn kind(&self, key: Key) -> Option<&NextHopKind> {
-        self.objects.get(&key)
-    }
-
+impl Fpm {
     fn count(&mut self, route: &Candidate) {
         self.routes += 1;
         self.hops += hops(route);
-        if let Some(key) = key(route) {
-            *self.uses.entry(key).or_default() += 1;
-        }
     }
 
     fn uncount(&mut self, route: &Candidate) {
         self.routes -= 1;
         self.hops -= hops(route);
-        if let Some(key) = key(route)
-            && let Some(uses) = self.uses.get_mut(&key)
-        {
-            *uses -= 1;
-            if *uses == 0 {
-                self.uses.remove(&key);
-            }
-        }
     }
 }
 
@@ -123,49 +103,32 @@ impl Routes {
 
     /// Whether the peer has sent an object.
     pub(in crate::kernel) fn knows_fpm_object(&self, id: u32) -> bool {
-        self.fpm.objects.contains_key(&(self.fpm.replay, id))
+        self.objects.contains_key(&(self.fpm.replay, id))
     }
 
-    /// Stores a next-hop object of the peer; returns the prefixes whose routes use it.
+    /// Stores a next-hop object of the peer.
     pub(in crate::kernel) fn set_fpm_object(
         &mut self,
         object: NextHopObject,
-    ) -> Result<Vec<IpNet>, Full> {
+    ) -> Result<Moved, Full> {
         let key = (self.fpm.replay, object.id);
-        let old = self.fpm.objects.get(&key);
-        if old == Some(&object.kind) {
-            return Ok(Vec::new());
-        }
-        let hops = self.fpm.hops - old.map_or(0, NextHopKind::len) + object.kind.len();
+        let old = self.objects.get(&key).map_or(0, NextHopKind::len);
+        let hops = self.fpm.hops - old + object.kind.len();
         if hops > HOPS_MAX {
             return Err(Full);
         }
         self.fpm.hops = hops;
-        self.fpm.objects.insert(key, object.kind);
-        Ok(self.fpm_users(object.id))
+        Ok(self.put_object(key, object.kind))
     }
 
-    /// Removes a next-hop object of the peer; returns the prefixes whose routes name it, which stay.
-    pub(in crate::kernel) fn remove_fpm_object(&mut self, id: u32) -> Vec<IpNet> {
-        let users = self.fpm_users(id);
-        if let Some(old) = self.fpm.objects.remove(&(self.fpm.replay, id)) {
+    /// Removes a next-hop object of the peer. The routes that name it stay.
+    pub(in crate::kernel) fn remove_fpm_object(&mut self, id: u32) -> Moved {
+        let key = (self.fpm.replay, id);
+        let named = self.named(key);
+        if let Some(old) = self.objects.remove(&key) {
             self.fpm.hops -= old.len();
         }
-        users
-    }
-
-    /// The prefixes whose routes name an object, or a group of which it is a member.
-    fn fpm_users(&self, id: u32) -> Vec<IpNet> {
-        let replay = self.fpm.replay;
-        let objects = self.fpm.objects.iter();
-        let groups = objects.filter(|((of, _), kind)| *of == replay && kind.has_member(id));
-        let mut ids: Vec<u32> = groups.map(|((_, group), _)| *group).collect();
-        ids.push(id);
-        ids.retain(|id| self.fpm.uses.contains_key(&(replay, *id)));
-        match ids.is_empty() {
-            true => Vec::new(),
-            false => self.users(&ids, Some(replay)),
-        }
+        self.moved(named, false)
     }
 
     /// Begins a replay.
@@ -186,9 +149,9 @@ impl Routes {
         for (prefix, route) in &old {
             self.remove_fpm(prefix, route);
         }
-        let FpmObjects { objects, hops, .. } = &mut self.fpm;
-        objects.retain(|(of, _), kind| {
-            let is_current = *of == replay;
+        let hops = &mut self.fpm.hops;
+        self.objects.retain(|(of, _), kind| {
+            let is_current = [OF_KERNEL, replay].contains(of);
             *hops -= if is_current { 0 } else { kind.len() };
             is_current
         });
@@ -202,9 +165,11 @@ impl Routes {
             let list = list.into_iter().filter(|c| c.fpm.is_some());
             list.map(move |route| (prefix, route))
         });
+        let objects = self.objects.into_iter();
         Detached {
+            fpm: self.fpm,
+            objects: objects.filter(|(key, _)| is_fpm(key)).collect(),
             routes: routes.collect(),
-            objects: self.fpm,
         }
     }
 
@@ -214,9 +179,12 @@ impl Routes {
         detached: Detached,
         link: impl Fn(u32) -> LinkState,
     ) -> Vec<IpNet> {
-        self.fpm = detached.objects;
-        let kinds = self.fpm.objects.values_mut();
-        kinds.for_each(|kind| kind.set_link(&link));
+        self.fpm = detached.fpm;
+        let objects = detached.objects.into_iter().map(|(key, mut kind)| {
+            kind.set_link(&link);
+            (key, kind)
+        });
+        self.objects.extend(objects);
         let joined = detached.routes.into_iter().map(|(prefix, mut route)| {
             route.set_link(&link);
             self.insert(prefix, route, Placement::Replace);
@@ -227,19 +195,19 @@ impl Routes {
 
     /// How much came by FPM.
     pub(in crate::kernel) fn fpm_counts(&self) -> FpmCounts {
-        let FpmObjects { objects, uses, .. } = &self.fpm;
-        let unknown = uses.iter().filter(|(key, _)| !objects.contains_key(key));
+        let is_unknown = |key: &ObjectKey| is_fpm(key) && !self.objects.contains_key(key);
+        let unresolved = self.uses.iter().filter(|(key, _)| is_unknown(key));
         FpmCounts {
             routes: self.fpm.routes,
-            unresolved: unknown.map(|(_, uses)| uses).sum(),
-            objects: objects.len(),
+            unresolved: unresolved.map(|(_, uses)| uses).sum(),
+            objects: self.objects.keys().filter(|key| is_fpm(key)).count(),
         }
     }
 }
 
-/// The object that a route names.
-pub(super) fn key(route: &Candidate) -> Option<Key> {
-    Some((route.fpm?, route.object?))
+/// Whether an object has come by FPM.
+fn is_fpm((set, _): &ObjectKey) -> bool {
+    *set != OF_KERNEL
 }
 
 /// The next hops that a route itself has.

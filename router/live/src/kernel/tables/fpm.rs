@@ -32,9 +32,13 @@ impl TableState {
             }
             Update::Object(mut object) => {
                 object.kind.set_link(|index| self.link_state(index));
-                self.routes.set_fpm_object(object)?
+                let moved = self.routes.set_fpm_object(object)?;
+                return Ok(self.follow_objects(&moved));
             }
-            Update::NoObject(id) => self.routes.remove_fpm_object(id),
+            Update::NoObject(id) => {
+                let moved = self.routes.remove_fpm_object(id);
+                return Ok(self.follow_objects(&moved));
+            }
         };
         Ok(self.refresh_all(&changed))
     }

@@ -1,19 +1,17 @@
 //! Loads without an attack: the scenarios of `scenarios/everyday`. The summary is docs/everyday.md.
 
-use weir_experiment::compare::figures::{self, Column, column};
-use weir_experiment::compare::load::{Load, Read, rows};
-use weir_experiment::compare::markdown::{header, row, table};
-use weir_experiment::compare::number::with_half;
-use weir_experiment::statistics::Summary;
+use crate::compare::figures::{self, Column, column};
+use crate::compare::load::{Load, Read, rows};
+use crate::compare::markdown::{header, row, table};
+use crate::compare::number::with_half;
+use crate::statistics::Summary;
 
-use crate::tables::{Document, by_variant};
+use super::Suite;
 
-/// The document of `cargo xtask everyday`.
-pub(crate) const DOCUMENT: Document = Document {
-    command: "everyday",
-    path: "docs/everyday.md",
+pub(super) const SUITE: Suite = Suite {
+    name: "everyday",
+    about: "Everyday loads: docs/everyday.md",
     folders: &["everyday"],
-    place: by_variant,
     summary,
     tables: all_tables,
     picture: None,

@@ -1,27 +1,22 @@
 //! The share that honest traffic keeps under attack: the scenarios of `scenarios/attack`. The summary is in
 //! docs/attacks.md.
 
-use weir_experiment::compare::choice;
-use weir_experiment::compare::figures::{self, Column, column, kept, mean};
-use weir_experiment::compare::load::{Load, rows};
-use weir_experiment::compare::markdown::{glance, table};
-use weir_experiment::compare::number::with_half;
-use weir_experiment::statistics::Summary;
+use crate::compare::choice;
+use crate::compare::figures::{self, Column, column, kept, mean};
+use crate::compare::load::{Load, rows};
+use crate::compare::markdown::{glance, table};
+use crate::compare::number::with_half;
+use crate::statistics::Summary;
 
-use crate::tables::{Document, Picture, by_variant};
+use super::Suite;
 
-/// The document of `cargo xtask attacks`.
-pub(crate) const DOCUMENT: Document = Document {
-    command: "attacks",
-    path: "docs/attacks.md",
+pub(super) const SUITE: Suite = Suite {
+    name: "attacks",
+    about: "Attacks: docs/attacks.md",
     folders: &["attack"],
-    place: by_variant,
     summary,
     tables: all_tables,
-    picture: Some(Picture {
-        path: "docs/choose.svg",
-        draw: choice,
-    }),
+    picture: Some(("choose.svg", choice)),
 };
 
 /// The disciplines between which an operator chooses: docs/choose.md.
@@ -120,7 +115,7 @@ mod tests {
             "title": "T", "about": "A.", "seed": 1, "duration_s": 45.0, "warm_up_s": 8.0, "points": rows.map(point),
             "scenario": "", "on": "sim", "cpu_s": 0.0, "wall_s": 0.0,
         });
-        Load::all(name, &serde_json::from_value(results).unwrap(), by_variant).remove(0)
+        Load::all(name, &serde_json::from_value(results).unwrap()).remove(0)
     }
 
     #[test]

@@ -1,24 +1,18 @@
 //! Every discipline under the same load: the scenarios of RFC 7928, RRUL and many hosts. The summary is in
 //! docs/comparison.md.
 
-use weir_experiment::compare::figures::{self, Column, column};
-use weir_experiment::compare::load::{Load, Place, rows};
-use weir_experiment::compare::markdown::{glance, header, row, table};
-use weir_experiment::compare::number::with_half;
-use weir_experiment::results::PointResult;
-use weir_experiment::statistics::Summary;
+use crate::compare::figures::{self, Column, column};
+use crate::compare::load::{Load, rows};
+use crate::compare::markdown::{glance, header, row, table};
+use crate::compare::number::with_half;
+use crate::statistics::Summary;
 
-use crate::tables::Document;
+use super::Suite;
 
-/// The beginning of the paths that a variant sets: the kind of its discipline, and its parameters.
-const DISCIPLINE: &str = "link.bottleneck.discipline.";
-
-/// The document of `cargo xtask compare`.
-pub(crate) const DOCUMENT: Document = Document {
-    command: "compare",
-    path: "docs/comparison.md",
+pub(super) const SUITE: Suite = Suite {
+    name: "comparison",
+    about: "RRUL, RFC 7928 and many hosts: docs/comparison.md",
     folders: &["rrul", "rfc7928", "hosts"],
-    place,
     summary,
     tables: all_tables,
     picture: None,
@@ -51,20 +45,6 @@ const IN_SHORT: [Column; 4] = [
 ];
 /// The loads of the summary, with their headings: the loads that have all of its columns.
 const LOADS_IN_SHORT: [(&str, &str); 2] = [("rrul", "RRUL"), ("9-mix", "mix")];
-
-/// The discipline, and the other values that the sweep sets.
-fn place(point: &PointResult) -> Option<Place> {
-    let others = point.set.iter();
-    let others = others.filter(|(path, _)| !path.starts_with(DISCIPLINE));
-    let others = others.map(|(path, value)| {
-        let value = value.as_str().map_or(value.to_string(), str::to_owned);
-        format!(", {path} = {value}")
-    });
-    Some(Place {
-        row: point.variant.clone()?,
-        load: others.collect(),
-    })
-}
 
 /// A mean and its interval with about four digits.
 fn shown(summary: &Summary) -> String {
@@ -170,6 +150,7 @@ mod tests {
             json!({
                 "variant": kind,
                 "set": { "link.bottleneck.discipline.kind": kind, "traffic.flood.rate": rate },
+                "sweep": { "traffic.flood.rate": rate },
                 "summary": {},
                 "runs": [{
                     "seed": 1, "series": {},
@@ -182,13 +163,10 @@ mod tests {
             "scenario": "", "on": "sim", "cpu_s": 0.0, "wall_s": 0.0,
             "points": [point("fifo", "80 Mbit", 100.0), point("red", "80 Mbit", 7.25), point("fifo", "200 Mbit", 120.0)],
         });
-        let loads = Load::all("5.3", &serde_json::from_value(results).unwrap(), place);
+        let loads = Load::all("5.3", &serde_json::from_value(results).unwrap());
         assert_eq!(loads.len(), 2);
         let text = all_tables(&loads);
-        assert!(
-            text.contains("## 5.3, traffic.flood.rate = 80 Mbit\n"),
-            "{text}"
-        );
+        assert!(text.contains("## 5.3, rate 80 Mbit\n"), "{text}");
         assert!(
             text.contains("| `fifo` | 100 | 120 |\n| `red` | 7 | - |\n"),
             "{text}"
