@@ -30,6 +30,8 @@ use weir_protocol::wire::{
 };
 
 const FES: u32 = 3;
+/// Time that a part of a long answer gives the FE's other requests.
+const PART_TIME: Span = Span::from_secs(10);
 const LINKS: u64 = 4;
 const REQUESTS_MAX: usize = 4;
 const WINDOW: usize = 2;
@@ -150,6 +152,8 @@ struct Stage {
     open: BTreeMap<LinkId, Option<Id>>,
     blocked: BTreeSet<LinkId>,
     asked: BTreeMap<RequestId, Asked>,
+    /// When each FE sent its latest part of a long answer.
+    parts: BTreeMap<Id, Instant>,
     transactions: BTreeSet<TransactionId>,
     got: Vec<Got>,
 }
@@ -169,6 +173,7 @@ impl Stage {
             open: BTreeMap::new(),
             blocked: BTreeSet::new(),
             asked: BTreeMap::new(),
+            parts: BTreeMap::new(),
             transactions: BTreeSet::new(),
             got: Vec::new(),
         }
@@ -274,7 +279,12 @@ impl Stage {
             "at {now:?} the next timer is due at {next:?}"
         );
         self.settle();
-        let late = |asked: &Asked| asked.is_answered && asked.deadline <= now;
+        let late = |asked: &Asked| {
+            let part = self.parts.get(&asked.fe);
+            let deadline =
+                part.map_or(asked.deadline, |part| asked.deadline.max(*part + PART_TIME));
+            asked.is_answered && deadline <= now
+        };
         assert!(
             !self.asked.values().any(late),
             "a request outlives its deadline"
@@ -373,6 +383,8 @@ impl Stage {
                     );
                     if is_last {
                         self.asked.remove(&request);
+                    } else if let Some(asked) = asked {
+                        self.parts.insert(asked.fe, self.now);
                     }
                 }
                 Event::Unanswered(fe, request) => {

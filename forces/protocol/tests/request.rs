@@ -187,6 +187,57 @@ fn a_long_response_comes_in_parts() {
     );
 }
 
+#[test]
+fn requests_wait_while_a_long_response_goes_on() {
+    let mut world = World::pair();
+    world.fes[0].mute = true;
+    let now = world.now;
+    let long = world.ce().query(now, Id(2), get(7), ms(1000)).unwrap();
+    let behind = world.ce().query(now, Id(2), get(1), ms(1500)).unwrap();
+    world.settle();
+    let (link, _) = world.link_of(0, CE).unwrap();
+    let part = |world: &mut World, at, phase| {
+        let path = PathData::full(vec![7], vec![0; 8]).unwrap();
+        let body: QueryResponse =
+            Selects::new(vec![select(OperationKind::GetResponse, vec![path])]).unwrap();
+        let envelope = Envelope {
+            source: Id(2),
+            destination: CE,
+            correlator: 1,
+            flags: Flags {
+                transaction: true,
+                phase,
+                ..Flags::default()
+            },
+        };
+        let message = Message::new(envelope, Body::QueryResponse(body)).unwrap();
+        world.ce().handle_message(at, link, &message.to_bytes());
+    };
+    let ended = |world: &mut World, at| -> Vec<_> {
+        world.ce().handle_timeout(at);
+        world.settle();
+        let events = world.ce_events().into_iter();
+        let ended = events.filter_map(|event| match event {
+            Event::Unanswered(_, request) => Some((request, false)),
+            Event::Response {
+                request,
+                is_last: true,
+                ..
+            } => Some((request, true)),
+            _ => None,
+        });
+        ended.collect()
+    };
+    part(&mut world, ms(900), Phase::Start);
+    assert_eq!(ended(&mut world, ms(2000)), []);
+    part(&mut world, ms(9000), Phase::Middle);
+    assert_eq!(ended(&mut world, ms(12_000)), []);
+    part(&mut world, ms(13_000), Phase::End);
+    assert_eq!(ended(&mut world, ms(13_000)), [(long, true)]);
+    assert_eq!(ended(&mut world, ms(18_999)), []);
+    assert_eq!(ended(&mut world, ms(19_001)), [(behind, false)]);
+}
+
 /// SET of components 1, 2 (which does not exist) and 3.
 fn three() -> Config {
     let path = |id: u32| PathData::full(vec![id], vec![id as u8]).unwrap();

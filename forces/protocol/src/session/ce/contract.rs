@@ -58,7 +58,7 @@ pub struct Manner {
     pub execution: Execution,
     /// When the FE answers.
     pub ack: Ack,
-    /// The CE ignores responses after this time.
+    /// The CE ignores responses after this time, unless the FE still sends parts of a long answer.
     pub deadline: Instant,
 }
 

@@ -59,7 +59,7 @@ impl Ce {
         };
         let found = association
             .requests
-            .answered(envelope.correlator, body.kind(), is_last);
+            .answered(now, envelope.correlator, body.kind(), is_last);
         let Some((request, owner)) = found else {
             return self.drops.count(Dropped::Unexpected);
         };
@@ -94,7 +94,7 @@ impl Ce {
         association.hear(now, view.kind());
         match association
             .requests
-            .answered(view.correlator(), view.kind(), true)
+            .answered(now, view.correlator(), view.kind(), true)
         {
             Some((request, Owner::Caller)) => {
                 self.events.push_back(Event::Unanswered(fe, request));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use weir_base::Instant;
+use weir_base::{Instant, Span};
 
 use super::contract::{RequestId, TransactionId};
 use crate::wire::MessageKind;
@@ -38,6 +38,8 @@ struct Open {
     kind: MessageKind,
     deadline: Instant,
     owner: Owner,
+    /// Number of parts of its answer so far.
+    parts: u32,
 }
 
 #[derive(Debug, Default)]
@@ -46,7 +48,14 @@ pub(super) struct Requests {
     waiting: VecDeque<Queued>,
     open: BTreeMap<RequestId, Open>,
     deadlines: BTreeSet<(Instant, RequestId)>,
+    /// Time of the latest part of an answer that has more parts.
+    part: Option<Instant>,
 }
+
+/// Time for the next part of an answer. The deadlines of the other requests are not earlier, because they wait for it.
+const PART_TIME: Span = Span::from_secs(10);
+/// An answer with more parts has no more time: an FE must not keep a CE waiting, or fill its memory, for ever.
+const PARTS_MAX: u32 = 4096;
 
 impl Requests {
     /// Waiting and open requests together.
@@ -78,6 +87,7 @@ impl Requests {
                     kind,
                     deadline,
                     owner,
+                    parts: 0,
                 },
             );
         } else {
@@ -89,12 +99,13 @@ impl Requests {
     /// Finds the request that a response answers; the request stays open if further parts follow.
     pub(super) fn answered(
         &mut self,
+        now: Instant,
         correlator: u64,
         response: MessageKind,
         is_last: bool,
     ) -> Option<(RequestId, Owner)> {
         let id = RequestId(correlator);
-        let open = self.open.get(&id)?;
+        let open = self.open.get_mut(&id)?;
         let expected = match open.kind {
             MessageKind::Query => MessageKind::QueryResponse,
             _ => MessageKind::ConfigResponse,
@@ -103,17 +114,28 @@ impl Requests {
             return None;
         }
         let owner = open.owner;
+        open.parts += 1;
         if is_last {
             self.deadlines.remove(&(open.deadline, id));
             self.open.remove(&id);
+        } else if open.parts <= PARTS_MAX {
+            self.part = Some(now);
         }
         Some((id, owner))
     }
 
-    /// Removes and returns a request whose deadline has passed.
+    /// Removes and returns a request whose deadline has passed, unless the FE works on a long answer.
     pub(super) fn expire(&mut self, now: Instant) -> Option<(RequestId, Owner)> {
         let (at, id) = *self.deadlines.first()?;
         if at > now {
+            return None;
+        }
+        if let Some(later) = self
+            .part
+            .map(|part| part + PART_TIME)
+            .filter(|at| *at > now)
+        {
+            self.postpone(later);
             return None;
         }
         self.deadlines.pop_first();
@@ -123,6 +145,19 @@ impl Requests {
         let at = self.waiting.iter().position(|queued| queued.id == id)?;
         let queued = self.waiting.remove(at)?;
         Some((id, queued.owner))
+    }
+
+    /// Moves earlier deadlines to this time.
+    fn postpone(&mut self, later: Instant) {
+        let open = self.open.iter_mut();
+        let open = open.map(|(id, open)| (*id, &mut open.deadline));
+        let waiting = self.waiting.iter_mut();
+        let waiting = waiting.map(|queued| (queued.id, &mut queued.deadline));
+        for (id, deadline) in open.chain(waiting).filter(|(_, at)| **at < later) {
+            self.deadlines.remove(&(*deadline, id));
+            self.deadlines.insert((later, id));
+            *deadline = later;
+        }
     }
 
     /// Removes the requests of a transaction that were not sent yet.
