@@ -13,7 +13,7 @@ use weir_ce::contract::{
 use weir_ce::desired::{Desired, DesiredValue};
 use weir_ce::exception::remote::RemotePlan;
 use weir_ce::exception::remotes::{Effect as Act, Remotes, TapPlan};
-use weir_ce::route::{Hop, LearntRoute};
+use weir_ce::route::{Hop, LearntRoute, Shift};
 use weir_fe::fib::{NextHop, Prefix, Route, RouteChange};
 use weir_fe::{Agent, Effect, RouteFailure};
 use weir_lfb::class::Block;
@@ -1239,6 +1239,85 @@ fn routes_with_several_next_hops_or_none_follow_the_suite_and_leave_no_rows() {
     assert_eq!(rows(&mut world), [2, 1, 1]);
     world.learn(&["10.0.0.0/8", "14.0.0.0/8"], false);
     assert_eq!(rows(&mut world), [0, 0, 0]);
+}
+
+#[test]
+fn routes_that_shift_together_move_before_their_own_changes_come() {
+    let mut world = World::new(&[]);
+    world.control.expect_routes("edge1");
+    let all = |via: &str, range: std::ops::Range<u8>| -> Vec<String> {
+        range
+            .map(|n| format!("10.0.{n}.0/24 {via} wan 20"))
+            .collect()
+    };
+    let learn = |world: &mut World, routes: &[String], is_all| {
+        world.learn(
+            &routes.iter().map(String::as_str).collect::<Vec<_>>(),
+            is_all,
+        );
+    };
+    let shift = |world: &mut World, [before, after]: [&str; 2], routes| {
+        let target = |via: &str| {
+            let gateway = Some(via.parse().unwrap());
+            let port = "wan".into();
+            Target::Hop(Hop { gateway, port })
+        };
+        let (before, after) = (target(before), target(after));
+        let shift = Shift {
+            before,
+            after,
+            routes,
+        };
+        world.control.shift(world.now, "edge1", vec![shift]);
+        world.run(Span::from_millis(100));
+    };
+    let ends = |world: &World, via: &str| {
+        let machine = world.machine();
+        machine.iter().filter(|route| route.ends_with(via)).count()
+    };
+    learn(&mut world, &all("192.0.2.1", 0..100), true);
+    learn(&mut world, &all("192.0.2.9", 100..105), false);
+    shift(&mut world, ["192.0.2.1", "192.0.2.9"], 99); // not all of them
+    assert_eq!(ends(&world, "192.0.2.9"), 5);
+    let before = world.sent;
+    shift(&mut world, ["192.0.2.1", "192.0.2.9"], 100);
+    assert_eq!(ends(&world, "192.0.2.9"), 105);
+    assert!(world.sent - before < 300, "{} octets", world.sent - before);
+    let before = world.sent;
+    learn(&mut world, &all("192.0.2.9", 0..100), false);
+    assert_eq!((ends(&world, "192.0.2.9"), world.sent), (105, before));
+
+    // Both rows of this target shift. The changes show that others than these routes have it, which move back.
+    shift(&mut world, ["192.0.2.9", "192.0.2.5"], 105);
+    assert_eq!(ends(&world, "192.0.2.5"), 105);
+    learn(&mut world, &all("192.0.2.5", 1..105), false);
+    assert_eq!(
+        (ends(&world, "192.0.2.5"), ends(&world, "192.0.2.9")),
+        (104, 1)
+    );
+
+    // A next hop of a group, and of an operator's route, stays.
+    learn(&mut world, &all("192.0.2.5*1,192.0.2.9*1", 0..1), false);
+    shift(&mut world, ["192.0.2.5", "192.0.2.7"], 104);
+    assert_eq!(
+        (ends(&world, "192.0.2.7"), ends(&world, "192.0.2.5")),
+        (0, 104)
+    );
+    learn(&mut world, &["10.0.0.0/24".to_owned()], false);
+    let own = ["11.0.0.0/8 192.0.2.5 wan 0"];
+    world.route(RouteVerb::Add, &own).unwrap();
+    shift(&mut world, ["192.0.2.5", "192.0.2.7"], 104);
+    assert_eq!(ends(&world, "192.0.2.5"), 105);
+    world.route(RouteVerb::Delete, &own).unwrap();
+
+    // Before the suite has found its routes, others may have the row.
+    world.control.expect_routes("edge1");
+    let rest = all("192.0.2.5", 1..103);
+    let rest: Vec<_> = rest.iter().map(String::as_str).collect();
+    world.control.learn(world.now, "edge1", Vec::new(), true);
+    world.learn(&rest, false);
+    shift(&mut world, ["192.0.2.5", "192.0.2.7"], 102);
+    assert_eq!(ends(&world, "192.0.2.5"), 104);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A route: the action for packets to a prefix.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
@@ -29,6 +30,17 @@ pub struct Route {
     /// The next-hop object that decides the action, so that [`Tables::change_object`](super::tables::Tables::change_object)
     /// finds its routes.
     pub object: Option<ObjectKey>,
+}
+
+/// A route that has changed in place, for all of its prefixes, because its next-hop object has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MovedRoute {
+    /// The old route.
+    pub before: Arc<Route>,
+    /// The new route.
+    pub after: Arc<Route>,
+    /// Number of prefixes with this route.
+    pub prefixes: usize,
 }
 
 /// Identifies a next-hop object: in which of several sets, and its number there.

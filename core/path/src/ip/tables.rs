@@ -13,7 +13,9 @@ pub use weir_wire::ethernet::Mac;
 pub use crate::ip::lookup::BURST;
 use crate::ip::lookup::numbers::Numbers;
 use crate::ip::lookup::{Batch, Lookup4, Lookup6, Sorted};
-pub use crate::ip::route::{Action, NextHop, ObjectKey, Route, SCOPE_GLOBAL, SCOPE_LINK};
+pub use crate::ip::route::{
+    Action, MovedRoute, NextHop, ObjectKey, Route, SCOPE_GLOBAL, SCOPE_LINK,
+};
 
 /// A neighbour by interface (kernel index) and address.
 pub type NeighbourKey = (u32, IpAddr);
@@ -184,15 +186,18 @@ impl Tables {
         self.forget(removed);
     }
 
-    /// Gives the routes of next-hop objects new actions, however many prefixes have these routes. Returns whether any
-    /// has changed.
-    pub fn change_object(&mut self, of_object: impl Fn(ObjectKey) -> Option<Action>) -> bool {
+    /// Gives the routes of next-hop objects new actions, however many prefixes have these routes. Returns the changed
+    /// routes.
+    pub fn change_object(
+        &mut self,
+        of_object: impl Fn(ObjectKey) -> Option<Action>,
+    ) -> Vec<MovedRoute> {
         let changed = self.routes.change(|route| route.after(&of_object));
-        for (old, new) in &changed {
-            self.count_gateways(new);
-            self.uncount_gateways(old);
+        for moved in &changed {
+            self.count_gateways(&moved.after);
+            self.uncount_gateways(&moved.before);
         }
-        !changed.is_empty()
+        changed
     }
 
     /// Releases the route with this number, which a prefix no longer has.

@@ -9,14 +9,20 @@
 //! If all routes of a next hop, or of several next hops together, get the same new target, the batch changes one row
 //! instead of theirs. If the FE refuses that, the batch is repeated with a row for each prefix.
 //!
+//! Visiting a million routes takes seconds, in which their packets are lost. So a suite reports first that routes have
+//! *shifted* together from one target to another, and their own changes later. If these are all routes with the old target,
+//! the FE gets the row at once. The changes then find nothing to do.
+//!
 //! The store does not contain these routes: the suite has them. Until the suite has found all of its routes after the start
 //! of the CE, the FE keeps its rows. The state of an FE depends on routes of operators only, so a refused route of a suite
 //! does not restore the FE.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
 use weir_base::Instant;
+use weir_model::Target;
 use weir_protocol::wire::Id;
 
 use super::Control;
@@ -24,7 +30,7 @@ use super::continuation::{Answers, Then};
 use super::member::{Fe, Learnt, State};
 use crate::contract::{LogEvent, Refusal};
 use crate::route::rows::{self, Edits, Rows, Updates};
-use crate::route::{LEARNT_MAX, LearntRecord, LearntRoute};
+use crate::route::{Hop, LEARNT_MAX, LearntRecord, LearntRoute, Shift};
 
 /// Maximum prefixes that one batch changes.
 const BATCH_MAX: usize = 20_000;
@@ -40,14 +46,48 @@ impl Control {
         }
     }
 
+    /// Takes shifts of the routing suite of an FE. [`Self::learn`] must follow with the changes of their routes.
+    pub fn shift(&mut self, now: Instant, fe: &str, shifts: Vec<Shift>) {
+        let id = self.names.get(fe).copied();
+        let Some(fe) = id.and_then(|id| self.fes.get_mut(&id)) else {
+            return;
+        };
+        let is_operators = |target: &Target<Hop>| {
+            let mut hops = fe.routes.iter().map(|(_, hop)| hop);
+            hops.any(|hop| *target == Target::Hop(hop.clone()))
+        };
+        let Some(learnt) = &mut fe.learnt else {
+            return; // no longer configured
+        };
+        if !fe.unroutable.is_empty() {
+            return; // their rows may differ from their routes
+        }
+        let has_all = |shift: &Shift| {
+            learnt.users.get(&shift.before) == Some(&shift.routes) && !is_operators(&shift.before)
+        };
+        let shifts: Vec<_> = shifts.into_iter().filter(has_all).collect();
+        let targets = shifts.iter().map(|shift| shift.before.clone());
+        learnt.shifted.extend(targets);
+        learnt.shifts.extend(shifts);
+        self.send_all_learnt(now);
+        self.pump(now);
+    }
+
     /// Takes routes of the routing suite of an FE: all of them, or changes.
     pub fn learn(&mut self, now: Instant, fe: &str, records: Vec<LearntRecord>, is_all: bool) {
         let id = self.names.get(fe).copied();
         if let Some(fe) = id.and_then(|id| self.fes.get_mut(&id)) {
             let changed = match &mut fe.learnt {
                 None => return, // no longer configured
-                Some(learnt) if is_all => learnt.replace(records),
-                Some(learnt) => learnt.apply(records),
+                Some(learnt) => {
+                    let mut changed = if is_all {
+                        learnt.replace(records)
+                    } else {
+                        learnt.apply(records)
+                    };
+                    changed.extend(learnt.left_behind());
+                    changed
+                }
             };
             fe.note_changed(changed);
         }
@@ -73,9 +113,7 @@ impl Control {
     pub(super) fn send_all_learnt(&mut self, now: Instant) {
         let has_changes = |fe: &&Fe| {
             let learnt = fe.learnt.as_ref();
-            learnt.is_some_and(|learnt| !learnt.changed.is_empty())
-                && fe.is_associated()
-                && fe.is_idle()
+            learnt.is_some_and(Learnt::has_changes) && fe.is_associated() && fe.is_idle()
         };
         let fes: Vec<Id> = self
             .fes
@@ -95,10 +133,13 @@ impl Control {
         if fe.rows.is_none() {
             return self.read_rows_again(now, id);
         }
-        if let Some((updates, edits)) = fe.next_batch() {
+        if let Some((updates, edits)) = fe.next_shifts().or_else(|| fe.next_batch()) {
             fe.busy = true;
             let then = Then::Learnt(id, Box::new(updates));
             self.send_each(now, id, edits, then);
+        } else {
+            // The CE has other work between two batches, however many changes change no row.
+            self.has_rest |= fe.learnt.as_ref().is_some_and(Learnt::has_changes);
         }
     }
 
@@ -164,8 +205,9 @@ impl Control {
         }
     }
 
-    /// Handles an FE's answer with its rows. Without rows, the changes wait for the next ones.
+    /// Handles an FE's answer with its rows. Without an answer, the FE is compared as a whole.
     pub(super) fn rows_again(&mut self, now: Instant, id: Id, answers: Answers) {
+        let is_silent = matches!(answers, Err(Refusal::Silent(_)));
         let read = answers.map_err(|refusal| refusal.to_string());
         let read = read.and_then(|leaves| self.read_rows(id, &leaves));
         let Some(fe) = self.fes.get_mut(&id) else {
@@ -174,6 +216,8 @@ impl Control {
         fe.busy = false;
         if !fe.is_associated() {
             fe.rows = None;
+        } else if is_silent {
+            self.restore(now, id);
         } else if let Err(why) = read {
             if let Some(learnt) = &mut fe.learnt {
                 learnt.changed.clear();
@@ -191,6 +235,10 @@ impl Learnt {
             .into_iter()
             .filter_map(|(prefix, route)| Some((prefix, route?)));
         let new: BTreeMap<IpNet, LearntRoute> = all.take(LEARNT_MAX).collect();
+        self.users.clear();
+        for route in new.values() {
+            *self.users.entry(route.target.clone()).or_default() += 1;
+        }
         let old = std::mem::replace(&mut self.routes, new);
         let gone = old
             .iter()
@@ -207,13 +255,51 @@ impl Learnt {
         let mut changed = BTreeSet::new();
         for (prefix, route) in records {
             let has_room = self.routes.len() < LEARNT_MAX || self.routes.contains_key(&prefix);
-            match route.filter(|_| has_room) {
-                Some(route) => drop(self.routes.insert(prefix, route)),
-                None => drop(self.routes.remove(&prefix)),
+            let before = match route.filter(|_| has_room) {
+                Some(route) => {
+                    *self.users.entry(route.target.clone()).or_default() += 1;
+                    self.routes.insert(prefix, route)
+                }
+                None => self.routes.remove(&prefix),
+            };
+            if let Some(before) = before
+                && let Entry::Occupied(mut users) = self.users.entry(before.target)
+            {
+                *users.get_mut() -= 1;
+                if *users.get() == 0 {
+                    users.remove();
+                }
             }
             changed.insert(prefix);
         }
         changed
+    }
+
+    /// Whether the rows of an FE may differ from the routes.
+    fn has_changes(&self) -> bool {
+        !self.changed.is_empty() || !self.shifts.is_empty()
+    }
+
+    /// Takes the next prefixes whose rows may differ, and whether next hops and groups may change.
+    fn next_changed(&mut self) -> (BTreeSet<IpNet>, bool) {
+        let moves = !self.one_by_one;
+        let size = if moves { MOVED_MAX } else { BATCH_MAX };
+        let rest = self.changed.iter().nth(size).copied();
+        let rest = rest.map(|first| self.changed.split_off(&first));
+        let batch = std::mem::replace(&mut self.changed, rest.unwrap_or_default());
+        self.one_by_one &= !self.changed.is_empty(); // later changes may move rows again
+        (batch, moves)
+    }
+
+    /// The routes whose target has shifted, but which have not changed: their rows have moved with others.
+    fn left_behind(&mut self) -> Vec<IpNet> {
+        let shifted = std::mem::take(&mut self.shifted);
+        if !shifted.iter().any(|target| self.users.contains_key(target)) {
+            return Vec::new();
+        }
+        let routes = self.routes.iter();
+        let left = routes.filter(|(_, route)| shifted.contains(&route.target));
+        left.map(|(prefix, _)| *prefix).collect()
     }
 }
 
@@ -238,32 +324,40 @@ impl Fe {
         learnt.changed.extend(changed); // `append` would visit all that wait
     }
 
-    /// The next rows to change, and their edits; `None` if nothing is left to change.
+    /// The rows of shifts, and their edits; `None` without shifts, or if other routes have these rows.
+    fn next_shifts(&mut self) -> Option<(Updates, Edits)> {
+        let learnt = self.learnt.as_mut()?;
+        let shifts = std::mem::take(&mut learnt.shifts);
+        let is_exact = !learnt.is_complete;
+        if is_exact && !learnt.changed.is_empty() {
+            return None; // rows of an earlier time may be among them
+        }
+        let (updates, edits) = self.updates_of_shifts(&shifts, is_exact)?.ok()?;
+        edits
+            .iter()
+            .any(|list| !list.is_empty())
+            .then_some((updates, edits))
+    }
+
+    /// The rows to change for the next prefixes, and their edits; `None` if they need none.
     fn next_batch(&mut self) -> Option<(Updates, Edits)> {
-        loop {
-            let learnt = self.learnt.as_mut()?;
-            let changed = &mut learnt.changed;
-            if changed.is_empty() {
-                return None;
+        let (batch, moves) = self.learnt.as_mut()?.next_changed();
+        match self.updates_of(&batch, moves)? {
+            Ok((_, edits)) if moves && edits.iter().any(|list| list.len() > BATCH_MAX) => {
+                let learnt = self.learnt.as_mut()?;
+                learnt.changed.extend(batch);
+                learnt.one_by_one = true;
+                self.next_batch()
             }
-            let moves = !learnt.one_by_one;
-            let size = if moves { MOVED_MAX } else { BATCH_MAX };
-            let rest = changed.iter().nth(size).copied();
-            let rest = rest.map(|first| changed.split_off(&first));
-            let batch = std::mem::replace(changed, rest.unwrap_or_default());
-            learnt.one_by_one &= !changed.is_empty(); // later changes may move rows again
-            match self.updates_of(&batch, moves)? {
-                Ok((_, edits)) if edits.iter().all(Vec::is_empty) => {}
-                Ok((_, edits)) if moves && edits.iter().any(|list| list.len() > BATCH_MAX) => {
-                    let learnt = self.learnt.as_mut()?;
-                    learnt.changed.extend(batch);
-                    learnt.one_by_one = true;
-                }
-                Ok(update) => return Some(update),
+            Ok((updates, edits)) => edits
+                .iter()
+                .any(|list| !list.is_empty())
+                .then_some((updates, edits)),
+            Err(why) => {
                 // The table has no free row.
-                Err(why) => self
-                    .unroutable
-                    .extend(batch.into_iter().map(|prefix| (prefix, why.clone()))),
+                let refused = batch.into_iter().map(|prefix| (prefix, why.clone()));
+                self.unroutable.extend(refused);
+                None
             }
         }
     }

@@ -1,19 +1,19 @@
 //! The CE's view of one FE.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ipnet::IpNet;
 use weir_base::Instant;
 use weir_lfb::Plan;
 use weir_lfb::named::{Instance, Named};
-use weir_model::{Change, ComponentPath};
+use weir_model::{Change, ComponentPath, Target};
 use weir_protocol::wire::Id;
 
 use crate::contract::{FeConfig, Records};
 use crate::desired::{Desired, DesiredValue};
 use crate::directory::Directory;
 use crate::route::rows::Rows;
-use crate::route::{LearntRoute, Routes};
+use crate::route::{Hop, LearntRoute, Routes, Shift};
 
 /// Progress of an FE towards its desired state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +42,12 @@ pub(super) type Layer = BTreeMap<ComponentPath, Vec<Change>>;
 #[derive(Debug, Default)]
 pub(super) struct Learnt {
     pub(super) routes: BTreeMap<IpNet, LearntRoute>,
+    /// Number of routes with each target.
+    pub(super) users: HashMap<Target<Hop>, usize>,
+    /// Shifts that the FE has not made.
+    pub(super) shifts: Vec<Shift>,
+    /// The old targets of shifts, until the changes of their routes come.
+    pub(super) shifted: Vec<Target<Hop>>,
     /// Whether the suite has found all of its routes since the start of the CE.
     pub(super) is_complete: bool,
     /// Prefixes whose rows may differ from the routes.

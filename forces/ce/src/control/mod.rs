@@ -74,6 +74,8 @@ pub struct Control {
     /// Number of requests not answered yet.
     unanswered: usize,
     watches: Watches,
+    /// Whether changed routes of routing suites are left that no answer of an FE will continue.
+    has_rest: bool,
     /// `None` if this CE is the only one.
     leadership: Option<Leadership>,
     next: u64,
@@ -104,6 +106,7 @@ impl Control {
             waiting: VecDeque::new(),
             unanswered: 0,
             watches: Watches::default(),
+            has_rest: false,
             leadership: None,
             next: 0,
             outputs: VecDeque::new(),
@@ -191,6 +194,9 @@ impl Control {
         self.ce.handle_timeout(now);
         self.ask_masters(now);
         self.sample(now);
+        if std::mem::take(&mut self.has_rest) {
+            self.send_all_learnt(now);
+        }
         self.pump(now);
     }
 
@@ -255,6 +261,7 @@ impl Control {
     pub fn poll_timeout(&self) -> Option<Instant> {
         let samples = self.watches.deadline();
         let due = self.leadership_due().into_iter().chain(samples);
+        let due = due.chain(self.has_rest.then_some(Instant::ZERO));
         self.ce.poll_timeout().into_iter().chain(due).min()
     }
 

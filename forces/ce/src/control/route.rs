@@ -25,8 +25,8 @@ use super::resolved::Resolved;
 use super::sync::{Paths, ROUNDS_MAX};
 use crate::contract::{Answer, Refusal, Ticket};
 use crate::leaf::Leaf;
-use crate::route::rows::{self, Edits, Family, FeNextHop, Rows, Updates};
-use crate::route::{Hop, LINES_MAX, RouteChange, RouteKey, RouteRecord, Verb};
+use crate::route::rows::{self, Edits, Family, FeNextHop, Rows, Update, Updates};
+use crate::route::{Hop, LINES_MAX, RouteChange, RouteKey, RouteRecord, Shift, Verb};
 use crate::settings::Edit;
 
 /// The desired target of each prefix; `None` deletes the prefix.
@@ -92,7 +92,7 @@ impl Fe {
                 continue;
             }
             let best = self.best_after(*prefix, &after);
-            let target = best.map(|(.., target)| gates.target(prefix, &target));
+            let target = best.map(|(.., target)| gates.target(Family::of(prefix), &target));
             wanted.insert(*prefix, target.transpose()?);
         }
         let (updates, edits) = update(rows, wanted, false, false)?;
@@ -112,7 +112,7 @@ impl Fe {
             let best = self
                 .best(*prefix)
                 .filter(|_| !self.unroutable.contains_key(prefix));
-            let target = best.map(|(.., target)| gates.target(prefix, &target));
+            let target = best.map(|(.., target)| gates.target(Family::of(prefix), &target));
             let target = target.transpose().unwrap_or_else(|why| {
                 unroutable.insert(*prefix, why);
                 None
@@ -121,6 +121,27 @@ impl Fe {
         }
         self.unroutable.extend(unroutable);
         Some(update(self.rows.as_ref()?, wanted, true, moves)) // a refused route leaves its next hops behind
+    }
+
+    /// The row changes of shifts; `None` if the CE does not know the rows. If `is_exact`, only for rows to which just the
+    /// routes of the shift refer.
+    pub(super) fn updates_of_shifts(
+        &self,
+        shifts: &[Shift],
+        is_exact: bool,
+    ) -> Option<Result<(Updates, Edits), String>> {
+        let rows = self.rows.as_ref()?;
+        let gates = self.gates();
+        let shifted = |family: Family| {
+            let gate = |target: &Target<Hop>| gates.target(family, &target.as_ref()).ok();
+            let shifts = shifts.iter().filter_map(|shift| {
+                let users = Some(shift.routes).filter(|_| is_exact);
+                Some((gate(&shift.before)?, gate(&shift.after)?, users))
+            });
+            rows[family as usize].shift(shifts)
+        };
+        let [v4, v6] = Family::ALL.map(shifted);
+        Some(v4.and_then(|v4| Ok(joined(v4, v6?))))
     }
 
     /// The best route of a prefix.
@@ -160,7 +181,7 @@ impl Fe {
 
     /// Refuses a target that the FE cannot have.
     pub(super) fn check_target(&self, prefix: &IpNet, target: &Target<&Hop>) -> Result<(), String> {
-        self.gates().target(prefix, target).map(|_| ())
+        self.gates().target(Family::of(prefix), target).map(|_| ())
     }
 
     /// Whether the FE has a row for a prefix.
@@ -213,11 +234,11 @@ impl Gates<'_> {
     }
 
     /// The target in the form of the FE. An FE without groups gets the first of several next hops.
-    fn target(&self, prefix: &IpNet, target: &Target<&Hop>) -> Result<Target<FeNextHop>, String> {
+    fn target(&self, family: Family, target: &Target<&Hop>) -> Result<Target<FeNextHop>, String> {
         let gate = target.map(|hop| self.gate(hop))?;
         match &gate {
             Target::Hop(_) => return Ok(gate),
-            _ if self.has_groups[Family::of(prefix) as usize] => return Ok(gate),
+            _ if self.has_groups[family as usize] => return Ok(gate),
             Target::Hops(_) => {}
             Target::Discard(discard) => {
                 let why = format!(
@@ -243,11 +264,16 @@ fn update(
         families[Family::of(&prefix) as usize].insert(prefix, target);
     }
     let [v4, v6] = families;
-    let (v4, [mut first, mut second]) = rows[0].update(v4, clean, moves)?;
-    let (v6, [more_first, more_second]) = rows[1].update(v6, clean, moves)?;
+    let v4 = rows[0].update(v4, clean, moves)?;
+    let v6 = rows[1].update(v6, clean, moves)?;
+    Ok(joined(v4, v6))
+}
+
+fn joined(v4: (Update, Edits), v6: (Update, Edits)) -> (Updates, Edits) {
+    let ((v4, [mut first, mut second]), (v6, [more_first, more_second])) = (v4, v6);
     first.extend(more_first);
     second.extend(more_second);
-    Ok(([v4, v6], [first, second]))
+    ([v4, v6], [first, second])
 }
 
 /// Refuses to let an operator set rows that belong to the route service.
@@ -398,7 +424,7 @@ fn difference(fe: &Fe) -> Result<(Updates, Edits), String> {
     let gates = fe.gates();
     for (prefix, (.., target)) in fe.bests() {
         if !fe.unroutable.contains_key(&prefix)
-            && let Ok(target) = gates.target(&prefix, &target)
+            && let Ok(target) = gates.target(Family::of(&prefix), &target)
         {
             wanted.insert(prefix, Some(target));
         }
@@ -495,27 +521,22 @@ mod tests {
             hop("192.0.2.9", "wan"),
             hop("", "lan"),
         ];
-        let ten: IpNet = "10.0.0.0/8".parse().unwrap();
         let both = Target::of_hops([(&a, 1), (&b, 2), (&away, 1)]).unwrap();
         let hops = [((a.gateway, 2), 1), ((b.gateway, 2), 2)];
-        let whole = gates(true).target(&ten, &both);
+        let whole = gates(true).target(Family::V4, &both);
         assert_eq!(
             whole,
             Ok(Target::of_hops(hops).unwrap()),
             "without the port that is missing"
         );
-        let first = gates(false).target(&ten, &both);
+        let first = gates(false).target(Family::V4, &both);
         assert_eq!(first, Ok(Target::Hop(hops[0].0)));
         let nowhere = Target::Discard(Discard::Prohibit);
-        let why = gates(false).target(&ten, &nowhere).unwrap_err();
+        let why = gates(false).target(Family::V4, &nowhere).unwrap_err();
         assert_eq!(
             why,
             "the FE cannot have prohibit routes: it is an older version"
         );
-        assert!(
-            gates(true)
-                .target(&"::/0".parse().unwrap(), &nowhere)
-                .is_err()
-        );
+        assert!(gates(true).target(Family::V6, &nowhere).is_err());
     }
 }

@@ -75,6 +75,17 @@ pub struct LearntRoute {
 /// A change of a routing suite's route of one prefix; `None` if the suite has withdrawn it.
 pub type LearntRecord = (IpNet, Option<LearntRoute>);
 
+/// Routes of a routing suite that have got another target together, because their next-hop object has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shift {
+    /// Their old target.
+    pub before: Target<Hop>,
+    /// Their new target.
+    pub after: Target<Hop>,
+    /// Number of these routes.
+    pub routes: usize,
+}
+
 /// A route change requested by an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteChange {

@@ -255,8 +255,7 @@ impl Rows {
         if moves {
             self.move_all(&mut update, &wanted)?;
         }
-        let [prefixes, hops] = self.family.blocks();
-        let groups = self.family.groups();
+        let [prefixes, _] = self.family.blocks();
         let (mut first, mut second, mut behind) = (Vec::new(), Vec::new(), Vec::new());
         for (prefix, target) in wanted {
             let before = self.prefixes.get(&prefix);
@@ -302,6 +301,51 @@ impl Rows {
                 self.count(&mut update, *way, |users| users);
             }
         }
+        self.edit_contents(&mut update, [&mut first, &mut second])?;
+        second.append(&mut behind);
+        self.delete_unused(&mut update, &mut second)?;
+        Ok((update, [first, second]))
+    }
+
+    /// The change that gives all prefixes with a target another one, for several pairs of targets. A pair with a number
+    /// of prefixes counts only if exactly this number refers to the row. Groups keep their members: a next hop that is in
+    /// a group does not change.
+    pub(crate) fn shift(
+        &self,
+        shifts: impl IntoIterator<Item = (Target<FeNextHop>, Target<FeNextHop>, Option<usize>)>,
+    ) -> Result<(Update, Edits), String> {
+        let mut update = Update {
+            cursors: Some(self.cursors),
+            ..Update::default()
+        };
+        for (before, after, users) in shifts {
+            let all = self.contents.iter();
+            let all = all.filter(|(_, content)| content.target.as_ref() == Some(&before));
+            let all: Vec<_> = all.collect();
+            let is_member = |group: &Meaning| {
+                let mut members = group.members.iter();
+                members.any(|member| all.iter().any(|(way, _)| **way == Way::Hop(*member)))
+            };
+            let number = all.iter().map(|(_, content)| content.users).sum::<usize>();
+            if users.is_none_or(|users| users == number) && !self.contents.values().any(is_member) {
+                for (way, content) in all {
+                    self.change(&mut update, *way, content, &after)?;
+                }
+            }
+        }
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        self.edit_contents(&mut update, [&mut first, &mut second])?;
+        self.delete_unused(&mut update, &mut second)?;
+        Ok((update, [first, second]))
+    }
+
+    /// Adds the edits of new and changed next hops and groups. Members of groups that are no longer used lose a user.
+    fn edit_contents(
+        &self,
+        update: &mut Update,
+        [first, second]: [&mut Vec<Edit>; 2],
+    ) -> Result<(), String> {
+        let ([_, hops], groups) = (self.family.blocks(), self.family.groups());
         let unused = update
             .contents
             .values()
@@ -310,7 +354,7 @@ impl Rows {
             .flat_map(|content| content.members.clone())
             .collect::<Vec<_>>()
         {
-            self.leave(&mut update, Way::Hop(member));
+            self.leave(update, Way::Hop(member));
         }
         for (way, content) in &update.contents {
             let before = self.contents.get(way);
@@ -328,24 +372,29 @@ impl Rows {
                 (Way::Group(row), _) => put_group(groups, *row, &content.group()?)?,
             };
             let list = match before {
-                Some(_) => &mut second,
-                None => &mut first,
+                Some(_) => &mut *second,
+                None => &mut *first,
             };
             list.push(edit);
         }
-        second.append(&mut behind);
+        Ok(())
+    }
+
+    /// Adds the edits that delete next hops and groups to which nothing refers.
+    fn delete_unused(&self, update: &mut Update, last: &mut Vec<Edit>) -> Result<(), String> {
+        let ([_, hops], groups) = (self.family.blocks(), self.family.groups());
         let unused = update
             .contents
             .iter()
             .filter(|(_, content)| content.users == 0);
         update.gone = unused.map(|(way, _)| *way).rev().collect();
         for way in &update.gone {
-            second.push(match way {
+            last.push(match way {
                 Way::Hop(row) => delete(hops, *row)?,
                 Way::Group(row) => delete(groups, *row)?,
             });
         }
-        Ok((update, [first, second]))
+        Ok(())
     }
 
     /// Changes the next hops and groups of which all users get the same new target.
@@ -369,24 +418,37 @@ impl Rows {
             let (Some(content), Some(target)) = (self.contents.get(&way), target) else {
                 continue;
             };
-            let is_possible = matches!(way, Way::Group(_)) || matches!(target, Target::Hop(_));
             let is_whole = users.len() > 1 && users.len() == content.users;
-            if !is_possible || !is_whole || content.target.as_ref() == Some(target) {
-                continue;
+            if is_whole && self.change(update, way, content, target)? {
+                update.moved.extend(users);
             }
-            let members = self.members(update, way, target)?;
-            for member in &content.members {
-                self.leave(update, Way::Hop(*member));
-            }
-            let content = Meaning {
-                target: Some(target.clone()),
-                members,
-                users: content.users,
-            };
-            update.contents.insert(way, content);
-            update.moved.extend(users);
         }
         Ok(())
+    }
+
+    /// Gives a next hop or a group another target; returns whether it can have that, and has another now.
+    fn change(
+        &self,
+        update: &mut Update,
+        way: Way,
+        before: &Meaning,
+        target: &Target<FeNextHop>,
+    ) -> Result<bool, String> {
+        let is_possible = matches!(way, Way::Group(_)) || matches!(target, Target::Hop(_));
+        if !is_possible || before.target.as_ref() == Some(target) {
+            return Ok(false);
+        }
+        let members = self.members(update, way, target)?;
+        for member in &before.members {
+            self.leave(update, Way::Hop(*member));
+        }
+        let content = Meaning {
+            target: Some(target.clone()),
+            members,
+            users: before.users,
+        };
+        update.contents.insert(way, content);
+        Ok(true)
     }
 
     /// Applies a change that the FE has made.

@@ -336,7 +336,20 @@ impl Driver {
                 self.remotes.poll_timeout(),
                 self.paths.poll_timeout(),
             ];
-            let wait = timeouts.into_iter().flatten().min().map(clock::until);
+            let due = timeouts.into_iter().flatten().min();
+            if due.is_some_and(|at| at <= clock::now()) {
+                // Endless inputs must not delay timeouts. Answers that have arrived come before their deadlines.
+                for _ in 0..self.inputs.len() {
+                    match self.inputs.try_recv() {
+                        Ok(Input::Deaf(why)) => return Err(why),
+                        Ok(input) => self.handle(input),
+                        Err(_) => break,
+                    }
+                }
+                self.control.handle_timeout(clock::now());
+                self.settle();
+            }
+            let wait = due.map(clock::until);
             let timer = async {
                 match wait {
                     Some(wait) => tokio::time::sleep(wait).await,
@@ -359,12 +372,15 @@ impl Driver {
                         if news.is_all || !news.routes.is_empty() {
                             self.control.learn(now, news.fe, news.routes, news.is_all);
                         }
+                        if !news.shifts.is_empty() {
+                            self.control.shift(now, news.fe, news.shifts);
+                        }
                         if news.is_complete {
                             self.control.complete_routes(now, news.fe);
                         }
                     }
                 }
-                () = timer => self.control.handle_timeout(clock::now()),
+                () = timer => {}
                 Some(_) = self.tasks.join_next() => {} // a task of a link has ended
             }
         }

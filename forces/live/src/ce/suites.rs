@@ -5,6 +5,9 @@
 //!  kernel --netlink--> thread: protocols and TAPs of the router --> changes --> task of the control element
 //! ```
 //!
+//! If a next-hop object of the suite changes, the routes that shift with it are reported first: it takes seconds to find all
+//! of them in a full table.
+//!
 //! Changes wait in one map for each router, in which a newer change of a prefix replaces an older one. So a suite whose
 //! routes change faster than the FEs take them costs no more memory than its routes.
 
@@ -16,12 +19,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
 use weir_ce::contract::SuiteReport;
 use weir_ce::explain::{Destination, SuiteRoute, SuiteView, Withheld};
-use weir_ce::route::{Hop, LearntRecord, LearntRoute};
+use weir_ce::route::{Hop, LearntRecord, LearntRoute, Shift};
 use weir_ce::router::RouterPlan;
 use weir_live::kernel::follow;
 use weir_live::kernel::fpm::Fpm;
@@ -59,6 +62,8 @@ struct Suite {
 
 #[derive(Debug, Default)]
 struct State {
+    /// Routes that have shifted with their next-hop objects, which the control element has not taken.
+    shifts: Vec<Shift>,
     /// Changes that the control element has not taken.
     waiting: BTreeMap<IpNet, Option<LearntRoute>>,
     /// Whether `waiting` has all routes.
@@ -81,6 +86,8 @@ pub(super) struct News<'a> {
     pub(super) fe: &'a str,
     /// Changed routes, or all of them.
     pub(super) routes: Vec<LearntRecord>,
+    /// Routes that have shifted after that. The next changes have them one by one.
+    pub(super) shifts: Vec<Shift>,
     /// Whether these are all routes of the suite.
     pub(super) is_all: bool,
     /// Whether the suite has found all of its routes now.
@@ -129,12 +136,14 @@ impl Suites {
             let mut state = lock(&suite.state);
             let is_all = std::mem::take(&mut state.is_all);
             let waiting = std::mem::take(&mut state.waiting);
+            let shifts = std::mem::take(&mut state.shifts);
             let is_complete = std::mem::take(&mut state.is_complete);
             drop(state);
-            let is_empty = waiting.is_empty() && !is_all && !is_complete;
+            let is_empty = waiting.is_empty() && shifts.is_empty() && !is_all && !is_complete;
             (!is_empty).then(|| News {
                 fe: &suite.plan.fe,
                 routes: waiting.into_iter().collect(),
+                shifts,
                 is_all,
                 is_complete,
             })
@@ -243,6 +252,11 @@ impl Suite {
             let fpm = fpm.map_err(io::Error::other)?.map(Fpm::without_answers);
             drop(context);
             let publish = |state: &mut TableState| {
+                let shifts = self.shifts(state);
+                if !shifts.is_empty() {
+                    lock(&self.state).shifts.extend(shifts);
+                    changed.notify_one();
+                }
                 self.publish(state);
                 changed.notify_one();
             };
@@ -265,6 +279,39 @@ impl Suite {
         lock(&self.state).is_complete = true;
         changed.notify_one();
         std::future::pending().await
+    }
+
+    /// The targets that have shifted with their next-hop objects.
+    fn shifts(&self, tables: &TableState) -> Vec<Shift> {
+        let mut all: Vec<Shift> = Vec::new();
+        for moved in tables.moved_routes() {
+            let hops = moved.before.action.next_hops();
+            let is_v6 = hops.filter_map(|hop| hop.gateway).any(|g| g.is_ipv6());
+            let any = if is_v6 {
+                Ipv6Net::default().into()
+            } else {
+                IpNet::default()
+            };
+            let target = |route| self.learnt(tables.tables(), &any, route);
+            let (Ok((before, _)), Ok((after, _))) = (target(&moved.before), target(&moved.after))
+            else {
+                continue;
+            };
+            let [before, after] = [before, after].map(|route| route.target);
+            // Routes with the same next hops may differ otherwise.
+            match all
+                .iter_mut()
+                .find(|s| s.before == before && s.after == after)
+            {
+                Some(shift) => shift.routes += moved.prefixes,
+                None => all.push(Shift {
+                    before,
+                    after,
+                    routes: moved.prefixes,
+                }),
+            }
+        }
+        all
     }
 
     fn publish(&self, tables: &mut TableState) {

@@ -29,8 +29,8 @@ use netlink_packet_route::route::RouteMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use tracing::warn;
 use weir_path::ip::tables::{
-    Action, Address, AddressFlags, Interface, Mac, Neighbour, ObjectKey, Route, SCOPE_GLOBAL,
-    SCOPE_LINK, Tables,
+    Action, Address, AddressFlags, Interface, Mac, MovedRoute, Neighbour, ObjectKey, Route,
+    SCOPE_GLOBAL, SCOPE_LINK, Tables,
 };
 
 use super::message::{self, ConfOf, Global, KernelMessage, Placement};
@@ -52,8 +52,9 @@ pub struct TableState {
     global: Global,
     /// The prefixes whose active route has changed since the last [`TableState::take_changed`]; `None` if any may have.
     changed: Option<BTreeSet<IpNet>>,
-    /// The objects of which all routes have changed since then.
+    /// The objects of which all routes have changed since then, and these routes.
     moved: BTreeSet<ObjectKey>,
+    moved_routes: Vec<MovedRoute>,
 }
 
 /// Maximum changed prefixes that are remembered: more than come between two publications.
@@ -84,9 +85,16 @@ impl TableState {
         self.routes.in_force(prefix)
     }
 
+    /// The routes that have changed with their next-hop objects since the last [`Self::take_changed`], which visits all routes
+    /// to find their prefixes.
+    pub fn moved_routes(&self) -> &[MovedRoute] {
+        &self.moved_routes
+    }
+
     /// The prefixes whose active route has changed since the last call; `None` if any may have: at the first call,
     /// after everything was read again, or after too many changes.
     pub fn take_changed(&mut self) -> Option<BTreeSet<IpNet>> {
+        self.moved_routes.clear();
         let moved = std::mem::take(&mut self.moved);
         let mut changed = self.changed.replace(BTreeSet::new())?;
         if !moved.is_empty() {
@@ -372,9 +380,15 @@ impl TableState {
             true => self.routes.object_action(key),
             false => None,
         };
-        if !moved.objects.is_empty() && self.tables.change_object(action) {
+        let routes = if moved.objects.is_empty() {
+            Vec::new()
+        } else {
+            self.tables.change_object(action)
+        };
+        if !routes.is_empty() {
             if self.changed.is_some() {
                 self.moved.extend(&moved.objects);
+                self.moved_routes.extend(routes);
             }
             effect = Effect::Changed;
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Sorted;
 use super::entry::Leaf;
-use crate::ip::route::{Action, Route, SCOPE_GLOBAL};
+use crate::ip::route::{Action, MovedRoute, Route, SCOPE_GLOBAL};
 
 /// The largest route number: a table has at most this number of distinct routes.
 pub(crate) const MAX: u32 = Leaf::NUMBER_MAX;
@@ -106,12 +106,8 @@ impl Numbers {
         Some(used.route)
     }
 
-    /// Changes routes in place, for all prefixes that have them: `change` returns the new route. Returns each old route
-    /// with its new one.
-    pub(crate) fn change(
-        &mut self,
-        change: impl Fn(&Route) -> Option<Route>,
-    ) -> Vec<(Arc<Route>, Arc<Route>)> {
+    /// Changes routes in place, for all prefixes that have them: `change` returns the new route.
+    pub(crate) fn change(&mut self, change: impl Fn(&Route) -> Option<Route>) -> Vec<MovedRoute> {
         let routes = self.routes.iter();
         let changed = routes.filter_map(|(number, used)| {
             let new = Arc::new(change(&used.route)?);
@@ -129,8 +125,12 @@ impl Numbers {
             };
             self.routes.insert(*number, used);
         }
-        let pairs = changed.into_iter();
-        pairs.map(|(_, used, new)| (used.route, new)).collect()
+        let moved = |(_, used, after): (_, Used, _)| MovedRoute {
+            before: used.route,
+            after,
+            prefixes: used.prefixes as usize,
+        };
+        changed.into_iter().map(moved).collect()
     }
 
     /// Removes the number of a route, unless the number listed for an equal route is another.
