@@ -8,7 +8,7 @@ use weir::table::Column::{Left, Right};
 use weir::table::Table;
 use weir_base::Span;
 use weir_experiment::scenario::Override;
-use weir_forces_lab::adjacency::{
+use weir_forces_lab::network::adjacency::{
     self, Flaps, Kind, NAME, Options, PROTOCOLS, Row, VARIANTS, Variant,
 };
 
@@ -177,7 +177,7 @@ fn text(rows: &[Row], kinds: &str, duration: Span) -> String {
 
 #[cfg(test)]
 mod tests {
-    use weir_forces_lab::adjacency::AllFlaps;
+    use weir_forces_lab::network::adjacency::AllFlaps;
 
     use super::*;
 

@@ -1,5 +1,6 @@
 //! `weir bench`: measurements of this machine, as tables or JSON.
 
+use crate::run::failure;
 use serde::Serialize;
 use weir::Failure;
 use weir::output::{print, print_json};
@@ -11,6 +12,7 @@ use weir_benches::{
     transfers, translation,
 };
 use weir_forces_lab::associations::{self, Bench, Row};
+use weir_forces_lab::network::full_table;
 use weir_forces_live::tml::Transport;
 use weir_fpf_lab::memory::{encapsulation, headers};
 
@@ -82,6 +84,24 @@ pub(crate) enum BenchCommand {
         /// Transports to measure: quic, tcp_udp, sctp, sctp_udp
         #[arg(long, value_delimiter = ',', default_value = "quic,tcp_udp")]
         transports: Vec<Transport>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// A full table of routes by FPM through a CE into three FEs: loading, a changed next hop, changed routes (needs root)
+    FullTable {
+        /// Routes of IPv4
+        #[arg(long, default_value = "1000000", value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
+        ipv4: u32,
+        /// Routes of IPv6
+        #[arg(long, default_value = "200000", value_parser = clap::value_parser!(u32).range(0..=200_000))]
+        ipv6: u32,
+        /// Changed routes per second and FE
+        #[arg(long, default_value = "10000", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+        updates: u64,
+        /// Seconds of changes
+        #[arg(long, default_value = "60.0", value_parser = seconds)]
+        seconds: f64,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -232,6 +252,24 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
         } => {
             let rows = transfers::run(rounds as usize, seconds).map_err(failed)?;
             show(json, &rows[..], transfers_table)
+        }
+        BenchCommand::FullTable {
+            ipv4,
+            ipv6,
+            updates,
+            seconds,
+            json,
+        } => {
+            let v4 = lookup::prefixes_v4().into_iter().take(ipv4 as usize);
+            let v6 = lookup::prefixes_v6().into_iter().take(ipv6 as usize);
+            let report = full_table::run(&full_table::Options {
+                prefixes: v4.chain(v6).collect(),
+                updates_per_s: updates,
+                churn: Span::from_secs_f64(seconds),
+                executable: None,
+                interrupt: weir_experiment::interrupt_flag().map_err(failure)?,
+            });
+            show(json, &report.map_err(failure)?, full_table_text)
         }
         BenchCommand::Pacing { seconds, json } => {
             let rows = pacing::run(seconds).map_err(failed)?;
@@ -454,6 +492,50 @@ fn transfers_table(rows: &[transfers::Row]) -> String {
         ]);
     }
     table.to_string()
+}
+
+fn full_table_text(report: &full_table::Report) -> String {
+    let mut table = Table::new(&[
+        Left("PROCESS"),
+        Right("CPU S TO LOAD"),
+        Right("ROUTES PER CPU S"),
+        Right("CPU S OF CHANGES"),
+        Right("MEMORY MB"),
+    ]);
+    for process in &report.processes {
+        table.row([
+            process.name.clone(),
+            format!("{:.1}", process.load_cpu_s),
+            format!("{:.0}", process.routes_per_cpu_s),
+            format!("{:.1}", process.churn_cpu_s),
+            (process.memory_bytes >> 20).to_string(),
+        ]);
+    }
+    let full_table::Report {
+        routes,
+        load_s,
+        kernel_bytes,
+        moved_routes,
+        moved_s,
+        moved_lost,
+        updates,
+        settled_s,
+        restart_s,
+        restart_lost,
+        wrong,
+        others_cpu_ratio,
+        ..
+    } = report;
+    format!(
+        "{table}\n{routes} routes in each of three FEs after {load_s:.1} s; {} MB in their kernels\n\
+         a next hop with {moved_routes} routes changed: packets take the new way after {:.0} ms, {moved_lost} lost\n\
+         {updates} routes of each FE changed: all FEs have them {settled_s:.2} s after the last\n\
+         the CE was killed: its successor has all FEs in sync after {restart_s:.1} s, {restart_lost} packets lost\n\
+         routes that are wrong at the end: {wrong}\n\
+         other programs kept {others_cpu_ratio:.1} CPUs busy\n",
+        kernel_bytes >> 20,
+        moved_s * 1e3,
+    )
 }
 
 fn overload_table(rows: &[overload::Row]) -> String {

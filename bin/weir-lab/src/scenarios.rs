@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use weir_base::setting::{did_you_mean, nearest};
 use weir_experiment::scenario::source::{BUILT_IN, title};
-use weir_forces_lab::adjacency;
+use weir_forces_lab::network::adjacency;
 
 /// Name and text of each scenario that can be run, ordered by name. Files without a title are parts of others.
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {

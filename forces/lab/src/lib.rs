@@ -9,7 +9,7 @@
 //! - `queue`: the queue of a transport in simulation
 //! - `run`: starts the processes of a point, and computes its metrics
 //! - [`associations`]: tests with associations: a flood, and many FEs on one CE (`weir bench forces`)
-//! - [`adjacency`]: adjacencies of FRR on a CE, under floods of exceptions (`weir run network/adjacency`)
+//! - [`network`]: a network of a CE and three FEs: routing daemons under floods, full tables
 //! - [`ce`], [`fe`]: the two sides, `weir traffic load`. Each runs only the transport (`tml`: CETML and FETML), or a
 //!   session with associations and heartbeats (`session`)
 //! - [`channel`]: address, transport and certificates of both sides
@@ -17,18 +17,19 @@
 //! - [`lines`], [`part`]: the processes, and the protocol between them
 //! - [`tally`]: the counts of a test
 //!
-//! The interface: [`ForCes`] for scenarios and papers, [`associations::bench`], [`adjacency::run`], and [`run()`] for `weir traffic load`.
+//! The interface: [`ForCes`] for scenarios and papers, [`associations::bench`], the runs of [`network`], and [`run()`] for
+//! `weir traffic load`.
 //!
 //! Messages, framing, queues and sockets are those of a real CE and real FEs. CETML and FETML omit the sessions, and
 //! the CE's work for a message is a fixed processor time.
 
-pub mod adjacency;
 pub mod associations;
 pub mod ce;
 pub mod channel;
 pub mod fe;
 mod lines;
 mod message;
+pub mod network;
 mod part;
 mod queue;
 mod run;

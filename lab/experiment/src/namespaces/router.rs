@@ -15,6 +15,7 @@ use weir_live::namespace::{Namespace, Signal, Spawner};
 use weir_northbound::client;
 
 use super::process::Running;
+use super::soak::usage;
 use crate::cpu::cpu_seconds_of;
 use crate::error::Error;
 use crate::lines;
@@ -105,6 +106,12 @@ impl Router {
     /// Processor time that the router has used, in seconds.
     pub fn cpu_seconds(&self) -> f64 {
         cpu_seconds_of(self.running.pid())
+    }
+
+    /// Resident memory of the router, in bytes; zero if it has ended.
+    pub fn memory_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.running.pid()));
+        usage::field(&status.unwrap_or_default(), "VmRSS:") << 10
     }
 
     /// Makes the router reload its configuration.

@@ -59,7 +59,7 @@ impl Usage {
 }
 
 /// The number in a line of `/proc/PID/status`.
-fn field(status: &str, name: &str) -> u64 {
+pub(in crate::namespaces) fn field(status: &str, name: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let number = line.and_then(|line| line.split_whitespace().next());
     number.and_then(|number| number.parse().ok()).unwrap_or(0)

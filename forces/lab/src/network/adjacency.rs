@@ -12,21 +12,13 @@
 //! ```
 //!
 //! r1 has OSPF, OSPFv3, IS-IS, BGP and BFD with v1, and floods fe1 through the same port. v1 also has OSPF, OSPFv3 and
-//! IS-IS with v2 and v3, and BGP and BFD with v2, through the other ports of fe1; v3 has BGP and BFD with x. All these packets are exceptions of the FEs,
-//! and the TAP devices of the CE carry them to FRR.
+//! IS-IS with v2 and v3, and BGP and BFD with v2, through the other ports of fe1; v3 has BGP and BFD with x. All these
+//! packets are exceptions of the FEs, and the TAP devices of the CE carry them to FRR.
 //!
 //! A run of a variant: everything comes up; the link fe1-fe2 fails and recovers; the flood starts; adjacencies are
 //! counted; the link fails again under the flood; the flood ends; the CE is killed and started again.
 //!
-//! - [`topology`]: namespaces, links, addresses; the configurations of CE and FEs
-//! - [`suite`]: FRR: its processes, their configurations, their state
-//! - [`flood`]: the packets of the flood, and their sender
-//!
 //! Convergence is that of the routers' kernel tables, from which the FEs get their routes.
-
-mod flood;
-mod suite;
-mod topology;
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -49,12 +41,12 @@ use weir_experiment::programs::Programs;
 use weir_experiment::progress::Progress;
 use weir_live::namespace;
 
-pub use flood::Kind;
-pub use suite::{AllFlaps, Flaps, PROTOCOLS, Protocol};
+pub use super::flood::Kind;
+pub use super::suite::{AllFlaps, Flaps, PROTOCOLS, Protocol};
 
-use self::flood::Flood;
-use self::suite::Suite;
-use self::topology::{FLOODED, Network};
+use super::flood::Flood;
+use super::suite::{self, Suite};
+use super::topology::{self, FLOODED, Network};
 use crate::channel::write_keys;
 
 /// The name for `weir run`.
@@ -63,8 +55,6 @@ pub const NAME: &str = "network/adjacency";
 pub const TITLE: &str =
     "OSPF, IS-IS, BGP and BFD of FRR on a control element, under a flood of exceptions";
 
-/// The name of the CE's files.
-const CE_NAME: &str = "ce";
 /// Rate of the channel from each FE to the CE.
 const CHANNEL: Rate = Rate::from_bps(1_500_000);
 /// Rate of the flood, in multiples of the channel's.
@@ -305,17 +295,8 @@ impl Bed {
         let network = Network::build()?;
         let suite = Suite::start(&network, folder.path())?;
         let ce = start_ce(&network, programs, folder.path(), variant)?;
-        let start = |fe| {
-            let place = (&network.spawner, &network.namespaces[topology::fe(fe)]);
-            let (name, program) = (topology::fe_name(fe), (programs, "fe"));
-            Router::start(place, program, folder.path(), &name, |socket| {
-                topology::fe_configuration(fe, variant.schedule, CHANNEL, socket)
-            })
-        };
-        let mut fes = (1..=topology::FES)
-            .map(start)
-            .collect::<Result<Vec<_>, Error>>()?;
-        fes.iter_mut().try_for_each(|fe| fe.wait_ready("ports"))?;
+        let channel = Some((variant.schedule, CHANNEL));
+        let fes = network.start_fes(programs, folder.path(), channel)?;
         Ok(Self {
             suite,
             ce: Some(ce),
@@ -329,7 +310,7 @@ impl Bed {
     /// Gives fe1 the route that the flood needs.
     fn add_route(&self, programs: &Programs) -> Result<(), Error> {
         let mut command = Command::new(programs.with("route")?);
-        let socket = router::socket(self.folder.path(), CE_NAME);
+        let socket = router::socket(self.folder.path(), topology::CE_NAME);
         command
             .args(["route", "add", "--fe", "fe1", "--file", "-", "--socket"])
             .arg(socket);
@@ -403,17 +384,13 @@ impl Bed {
     }
 }
 
-/// Starts the CE, and waits until it listens.
 fn start_ce(
     network: &Network,
     programs: &Programs,
     folder: &Path,
     variant: Variant,
 ) -> Result<Router, Error> {
-    let place = (&network.spawner, &network.namespaces[topology::CE]);
-    let mut ce = Router::start(place, (programs, "ce"), folder, CE_NAME, |socket| {
-        topology::ce_configuration(network, variant.has_classes, socket)
-    })?;
-    ce.wait_ready("fes")?;
-    Ok(ce)
+    network.start_ce(programs, folder, |socket| {
+        topology::ce_configuration(network, variant.has_classes, None, socket)
+    })
 }

@@ -9,9 +9,12 @@ use std::process::Command;
 use weir_base::Rate;
 use weir_experiment::Error;
 use weir_experiment::namespaces::process::run_to_end;
-use weir_experiment::namespaces::router::NO_SUPERVISOR;
+use weir_experiment::namespaces::router::{NO_SUPERVISOR, Router};
+use weir_experiment::programs::Programs;
 use weir_live::namespace::{Namespace, Spawner};
 
+/// The name of the CE's files.
+pub(super) const CE_NAME: &str = "ce";
 /// Number of FEs, each with its own router.
 pub(super) const FES: u32 = 3;
 
@@ -186,6 +189,39 @@ impl Network {
         run_to_end(&self.spawner, namespace, "ip", command, batch)
     }
 
+    /// Starts the CE, and waits until it listens.
+    pub(super) fn start_ce(
+        &self,
+        programs: &Programs,
+        folder: &Path,
+        configuration: impl FnOnce(&Path) -> String,
+    ) -> Result<Router, Error> {
+        let place = (&self.spawner, &self.namespaces[CE]);
+        let mut ce = Router::start(place, (programs, "ce"), folder, CE_NAME, configuration)?;
+        ce.wait_ready("fes")?;
+        Ok(ce)
+    }
+
+    /// Starts all FEs, and waits until they forward.
+    pub(super) fn start_fes(
+        &self,
+        programs: &Programs,
+        folder: &Path,
+        channel: Option<(&str, Rate)>,
+    ) -> Result<Vec<Router>, Error> {
+        let start = |n| {
+            let place = (&self.spawner, &self.namespaces[fe(n)]);
+            let program = (programs, "fe");
+            Router::start(place, program, folder, &fe_name(n), |socket| {
+                fe_configuration(n, channel, socket)
+            })
+        };
+        let fes = (1..=FES).map(start).collect::<Result<Vec<_>, Error>>();
+        let mut fes = fes?;
+        fes.iter_mut().try_for_each(|fe| fe.wait_ready("ports"))?;
+        Ok(fes)
+    }
+
     /// Whether the CE has made all its devices.
     pub(super) fn has_devices(&self) -> bool {
         (1..=FES).all(|n| {
@@ -214,8 +250,15 @@ fn devices(namespace: &Namespace) -> Result<Vec<String>, Error> {
     Ok(names.map(|(name, _)| name.trim().to_owned()).collect())
 }
 
-/// The configuration of the CE.
-pub(super) fn ce_configuration(network: &Network, has_classes: bool, socket: &Path) -> String {
+/// The configuration of the CE; with `fpm`, its routers take routes at this address too.
+pub(super) fn ce_configuration(
+    network: &Network,
+    has_classes: bool,
+    fpm: Option<&str>,
+    socket: &Path,
+) -> String {
+    let fpm = fpm.map(|address| format!("fpm = \"{address}\"\n"));
+    let fpm = fpm.unwrap_or_default();
     let mut text = format!(
         "id = 1\ncertificate = \"ce.crt\"\nkey = \"ce.key\"\nstore = \"ce.store\"\nsocket = {socket:?}\n\
          [listen.all]\naddress = \"0.0.0.0:6704\"\n"
@@ -229,7 +272,7 @@ pub(super) fn ce_configuration(network: &Network, has_classes: bool, socket: &Pa
             text,
             "[fe.{name}]\nid = {n}\ncertificate = \"fe-{n}.crt\"\n\
              [fe.{name}.redirect]\nhop_limit = true\nnext_hop = true\nrouter_alert = true\nclasses = {has_classes}\n\
-             [router.v{n}]\nfe = \"{name}\"\nnamespace = \"{namespace}\"\npeers = \"{peers}\"\n",
+             [router.v{n}]\nfe = \"{name}\"\nnamespace = \"{namespace}\"\npeers = \"{peers}\"\n{fpm}",
             namespace = network.namespaces[router(n)].path()
         );
         for port in ports {
@@ -245,14 +288,18 @@ pub(super) fn ce_configuration(network: &Network, has_classes: bool, socket: &Pa
     text
 }
 
-/// The configuration of FE `n`.
-pub(super) fn fe_configuration(n: u32, schedule: &str, channel: Rate, socket: &Path) -> String {
+/// The configuration of FE `n`: its channel has a schedule and a rate, and it soon gives up a CE that is silent; or
+/// all of this is as by default.
+fn fe_configuration(n: u32, channel: Option<(&str, Rate)>, socket: &Path) -> String {
+    let dead = channel.map_or("", |_| "ce_dead = \"3 s\"\n");
+    let channel =
+        channel.map(|(schedule, rate)| format!("schedule = \"{schedule}\"\nrate = \"{rate}\"\n"));
     let mut text = format!(
         "socket = {socket:?}\n{NO_SUPERVISOR}\
-         [fe]\nid = {n}\nname = \"{name}\"\ncertificate = \"fe-{n}.crt\"\nkey = \"fe-{n}.key\"\nce_dead = \"3 s\"\n\
-         [ce.main]\nid = 1\naddress = \"10.9.{n}.1:6704\"\ncertificate = \"ce.crt\"\n\
-         schedule = \"{schedule}\"\nrate = \"{channel}\"\n",
-        name = fe_name(n)
+         [fe]\nid = {n}\nname = \"{name}\"\ncertificate = \"fe-{n}.crt\"\nkey = \"fe-{n}.key\"\n{dead}\
+         [ce.main]\nid = 1\naddress = \"10.9.{n}.1:6704\"\ncertificate = \"ce.crt\"\n{channel}",
+        name = fe_name(n),
+        channel = channel.unwrap_or_default(),
     );
     for Port { name, .. } in ports(n) {
         // Writing to a string cannot fail.

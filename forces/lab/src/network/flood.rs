@@ -133,6 +133,17 @@ impl Kind {
     }
 }
 
+/// TTL of packets that FEs forward.
+pub(super) const TTL: u8 = 64;
+
+/// A UDP packet of r1 to a port at an address behind fe1, with a number behind its header.
+pub(super) fn udp_packet(destination: [u8; 4], port: u16, number: u32) -> Vec<u8> {
+    let len = (PACKET_BYTES - 20) as u16;
+    let mut udp = [40_000, port, len, 0].map(u16::to_be_bytes).concat(); // without a checksum
+    udp.extend(number.to_be_bytes());
+    packet(TTL, PROTOCOL_UDP, SENDER, destination, &[], &udp)
+}
+
 /// An Ethernet frame with an IPv4 packet for fe1, of [`PACKET_BYTES`] and its options.
 fn packet(
     ttl: u8,
