@@ -81,7 +81,7 @@ impl Wire {
         }
     }
 
-    /// What `measure` returns, and the bytes behind `headers` in the frames that arrived at `b` meanwhile.
+    /// The result of `measure`, and the bytes behind `headers` in the frames that arrived at `b` meanwhile.
     fn counted<T>(
         &self,
         headers: u64,
@@ -152,7 +152,7 @@ const TCP_HEADERS: u64 = 14 + 20 + 32;
 const UDP_HEADERS: u64 = 14 + 20 + 8;
 
 /// Each tool counts the payload that the kernel counts at the receiver's interface in the same time. Counts do not depend
-/// on other programs of the machine, as rates of two transfers one after the other do.
+/// on other programs of the machine; the rates of two successive transfers do.
 pub(crate) fn iperf3() -> Test {
     if !installed("iperf3") {
         return Ok(());
