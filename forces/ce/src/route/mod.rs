@@ -78,9 +78,9 @@ pub type LearntRecord = (IpNet, Option<LearntRoute>);
 /// Routes of a routing suite that have got another target together, because their next-hop object has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shift {
-    /// Their old target.
+    /// The old target.
     pub before: Target<Hop>,
-    /// Their new target.
+    /// The new target.
     pub after: Target<Hop>,
     /// Number of these routes.
     pub routes: usize,

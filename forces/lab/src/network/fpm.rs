@@ -81,7 +81,7 @@ impl Peer {
         self.write(message)
     }
 
-    /// Sends what waits.
+    /// Sends the messages that wait.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         if !self.frame.is_empty() {
             let len = (HEADER_BYTES + self.frame.len()) as u16;

@@ -10,9 +10,9 @@
 //! ```
 //!
 //! Each FE gets the same prefixes from its own peer of FPM. Half of them have one next hop, half have another. Then
-//! one of the next hops of fe1 changes, as it does when a router fails. Then routes change at a rate, each from one
+//! a next hop of fe1 changes, as it does when a router fails. Then routes change at a rate, each from one
 //! next hop to the other. Then the CE is killed and started again, and gets all routes again. At the end, the kernel of
-//! each FE is compared with what was sent.
+//! each FE is compared with the routes that it was sent.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -60,7 +60,7 @@ const STEP: Duration = Duration::from_millis(1);
 const TTL_AT: usize = 22;
 const PORT_AT: usize = 36;
 const PORT: u16 = 4789;
-/// What fails if a CE does not take routes.
+/// The failure if a CE does not take routes.
 const SENDING: &str = "cannot send routes by FPM";
 /// The route that is sent last, behind all others.
 const LAST: &str = "3fff:ffff:ffff::/48";
@@ -95,7 +95,7 @@ pub struct Report {
     pub moved_routes: usize,
     /// Time from that change until packets take the other way, in seconds.
     pub moved_s: f64,
-    /// Packets lost meanwhile, of one each millisecond.
+    /// Packets lost meanwhile; r1 sends one each millisecond.
     pub moved_lost: u64,
     /// Changed routes of each FE.
     pub updates: u64,
@@ -504,7 +504,7 @@ impl Sent {
         self.prefixes.len().div_ceil(2)
     }
 
-    /// The number of routes whose device differs from what was sent, or that are missing.
+    /// The number of routes whose device is another than that of the sent route, or that are missing.
     fn wrong(&self, devices: &HashMap<IpNet, String>) -> usize {
         let is_wrong = |(prefix, second): &(&IpNet, &bool)| {
             let port = if **second { 1 } else { self.first };

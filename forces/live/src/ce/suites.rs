@@ -86,7 +86,7 @@ pub(super) struct News<'a> {
     pub(super) fe: &'a str,
     /// Changed routes, or all of them.
     pub(super) routes: Vec<LearntRecord>,
-    /// Routes that have shifted after that. The next changes have them one by one.
+    /// Routes that have shifted after that. The next changes have each of them.
     pub(super) shifts: Vec<Shift>,
     /// Whether these are all routes of the suite.
     pub(super) is_all: bool,

@@ -52,6 +52,13 @@ pub fn run_to_end(
     }
 }
 
+/// The number in a line of `/proc/PID/status`.
+pub(super) fn status_field(status: &str, name: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
 /// A started program, which is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Running {

@@ -54,7 +54,7 @@ pub(super) struct Requests {
 
 /// Time for the next part of an answer. The deadlines of the other requests are not earlier, because they wait for it.
 const PART_TIME: Span = Span::from_secs(10);
-/// An answer with more parts has no more time: an FE must not keep a CE waiting, or fill its memory, for ever.
+/// An answer with more parts has no more time: an FE must not keep a CE waiting, or fill its memory, without end.
 const PARTS_MAX: u32 = 4096;
 
 impl Requests {

@@ -32,7 +32,7 @@ mod frames;
 mod operator;
 mod routes;
 mod traffic;
-pub(super) mod usage;
+mod usage;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

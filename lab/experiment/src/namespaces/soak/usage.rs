@@ -4,6 +4,7 @@ use std::fs;
 
 use super::bed::Bed;
 use crate::error::Error;
+use crate::namespaces::process::status_field;
 
 /// Resources of the router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +36,9 @@ impl Usage {
             .count();
         Ok(Some(Self {
             pid,
-            memory: field(&status, "VmRSS:") << 10,
+            memory: status_field(&status, "VmRSS:") << 10,
             files: files as u64,
-            threads: field(&status, "Threads:"),
+            threads: status_field(&status, "Threads:"),
         }))
     }
 
@@ -56,13 +57,6 @@ impl Usage {
             threads: of(|usage| usage.threads),
         })
     }
-}
-
-/// The number in a line of `/proc/PID/status`.
-pub(in crate::namespaces) fn field(status: &str, name: &str) -> u64 {
-    let line = status.lines().find_map(|line| line.strip_prefix(name));
-    let number = line.and_then(|line| line.split_whitespace().next());
-    number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -87,8 +81,8 @@ mod tests {
     #[test]
     fn fields_have_units_or_not() {
         let status = "Name:\tweir\nVmRSS:\t   20480 kB\nThreads:\t7\n";
-        assert_eq!(field(status, "VmRSS:"), 20_480);
-        assert_eq!(field(status, "Threads:"), 7);
-        assert_eq!(field(status, "Missing:"), 0);
+        assert_eq!(status_field(status, "VmRSS:"), 20_480);
+        assert_eq!(status_field(status, "Threads:"), 7);
+        assert_eq!(status_field(status, "Missing:"), 0);
     }
 }
