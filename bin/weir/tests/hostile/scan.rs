@@ -231,8 +231,9 @@ fn scan_of(family: Family, option: &str) {
     assert!(new >= 0.9 && known >= 0.97, "{seen}");
     let entries = format!("{option} neighbour show nud all dev r1");
     let entries = ip(&bench.bed.router, &entries).lines().count();
-    // gc_thresh2: above it, the kernel removes entries.
-    assert!(entries < 512, "{entries} entries");
+    // The kernel removes entries above gc_thresh2 (512), but only every five seconds. At gc_thresh3 (1024, all namespaces
+    // together) it has no room for another, which is where a scan without limits ends.
+    assert!(entries < 768, "{entries} entries");
 }
 
 /// Measures the figures of docs/hostile-network.md; `cargo xtask hostile` runs this test.
