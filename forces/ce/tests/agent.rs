@@ -1318,6 +1318,19 @@ fn routes_that_shift_together_move_before_their_own_changes_come() {
     world.learn(&rest, false);
     shift(&mut world, ["192.0.2.5", "192.0.2.7"], 102);
     assert_eq!(ends(&world, "192.0.2.5"), 104);
+
+    // An FE that is away is compared as a whole later: nothing moves then.
+    world.control.complete_routes(world.now, "edge1");
+    world.run(Span::from_millis(100));
+    world.lose(false);
+    shift(&mut world, ["192.0.2.5", "192.0.2.7"], 102);
+    learn(&mut world, &all("192.0.2.7", 1..103), false);
+    learn(&mut world, &all("192.0.2.5", 1..103), false);
+    world.mend();
+    assert_eq!(
+        (ends(&world, "192.0.2.7"), ends(&world, "192.0.2.5")),
+        (0, 102)
+    );
 }
 
 #[test]

@@ -49,12 +49,13 @@ impl Control {
     /// Takes shifts of the routing suite of an FE. [`Self::learn`] must follow with the changes of their routes.
     pub fn shift(&mut self, now: Instant, fe: &str, shifts: Vec<Shift>) {
         let id = self.names.get(fe).copied();
-        let Some(fe) = id.and_then(|id| self.fes.get_mut(&id)) else {
-            return;
+        let fe = id.and_then(|id| self.fes.get_mut(&id));
+        let Some(fe) = fe.filter(|fe| fe.is_associated()) else {
+            return; // compared as a whole later
         };
         let is_operators = |target: &Target<Hop>| {
             let mut hops = fe.routes.iter().map(|(_, hop)| hop);
-            hops.any(|hop| *target == Target::Hop(hop.clone()))
+            hops.any(|own| matches!(target, Target::Hop(hop) if hop == own))
         };
         let Some(learnt) = &mut fe.learnt else {
             return; // no longer configured
@@ -220,7 +221,7 @@ impl Control {
             self.restore(now, id);
         } else if let Err(why) = read {
             if let Some(learnt) = &mut fe.learnt {
-                learnt.changed.clear();
+                learnt.forget_changes();
             }
             fe.state = State::Refused(format!("its routes cannot be read: {why}"));
         }
@@ -278,6 +279,12 @@ impl Learnt {
     /// Whether the rows of an FE may differ from the routes.
     fn has_changes(&self) -> bool {
         !self.changed.is_empty() || !self.shifts.is_empty()
+    }
+
+    /// Forgets what the FE lacks, because its rows are compared as a whole.
+    pub(super) fn forget_changes(&mut self) {
+        self.changed.clear();
+        self.shifts.clear();
     }
 
     /// Takes the next prefixes whose rows may differ, and whether next hops and groups may change.

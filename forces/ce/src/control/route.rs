@@ -322,7 +322,7 @@ impl Control {
             return;
         };
         if let Some(learnt) = &mut fe.learnt {
-            learnt.changed.clear();
+            learnt.forget_changes();
         }
         match difference(fe) {
             Err(why) => self.refuse(now, id, &format!("its routes: {why}")),
