@@ -382,6 +382,15 @@ impl Exceptions {
         self.policy = policy;
     }
 
+    /// Whether a request of neighbour discovery at a port may be answered now; counts it otherwise.
+    pub(crate) fn admits_neighbour(&mut self, number: usize, bytes: u32, now: Instant) -> bool {
+        let admits = self.flow(number, None).takes(now);
+        if !admits {
+            self.stats.crowded.count(bytes.into());
+        }
+        admits
+    }
+
     /// Puts a frame that arrived at a port into the ring of its class. Returns the reason with which the caller discards
     /// the packet.
     pub(crate) fn push(
@@ -395,7 +404,8 @@ impl Exceptions {
         let in_message = bytes + MESSAGE_OVERHEAD;
         let (class, protocol) = self.policy.class(cause, frame);
         let is_limited = class <= ExceptionClass::Neighbours;
-        if is_limited && !self.flow(number, protocol).takes(now) {
+        let flow = self.flow(number, protocol);
+        if is_limited && !(flow.waiting < FLOW_WAITING_MAX && flow.takes(now)) {
             self.stats.crowded.count(bytes);
             return Reason::Policed;
         }
@@ -476,9 +486,9 @@ impl Exceptions {
 }
 
 impl Flow {
-    /// Takes a token for a packet, if there is one, and if not too many packets wait.
+    /// Takes a token for a packet, if there is one.
     fn takes(&mut self, now: Instant) -> bool {
-        let takes = self.waiting < FLOW_WAITING_MAX && self.bucket.has_token(&FLOW, now);
+        let takes = self.bucket.has_token(&FLOW, now);
         if takes {
             self.bucket.take(&FLOW, now);
         }

@@ -113,9 +113,14 @@ fn v6(to: &str, next_header: u8, hops: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
+/// A request for an address that nobody here has.
 fn arp() -> Vec<u8> {
+    arp_for([10, 0, 1, 2])
+}
+
+fn arp_for(target: [u8; 4]) -> Vec<u8> {
     let mut frame = [&[0xff; 6][..], &HOST_MAC, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]].concat();
-    frame.extend(HOST_MAC.into_iter().chain(HOST).chain([0; 6]).chain(OWNED));
+    frame.extend(HOST_MAC.into_iter().chain(HOST).chain([0; 6]).chain(target));
     frame.resize(60, 0);
     frame
 }
@@ -184,6 +189,31 @@ fn each_cause_is_handed_over_with_the_frame_as_it_came() {
         assert_eq!(plane.errors().stats().sent(), 0);
         assert!(!plane.announce_exceptions());
     }
+}
+
+/// Neighbours keep finding the router while no control element runs, but nobody can flood it with requests.
+#[test]
+fn requests_for_the_control_elements_addresses_are_answered_without_it() {
+    let mut plane = plane(all());
+    receive(&mut plane, &arp(), Instant::ZERO); // nobody takes it
+    let mut now = Instant::ZERO + Span::from_secs(2);
+    receive(&mut plane, &arp_for(OWNED), now);
+    let mut answer = [&HOST_MAC[..], &LAN_MAC, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2]].concat();
+    answer.extend(LAN_MAC.into_iter().chain(OWNED).chain(HOST_MAC).chain(HOST));
+    assert_eq!(leaving(&mut plane, 0, now), [answer]);
+    assert_eq!(plane.fates().ended(Reason::LocalDelivery).packets, 1);
+    // The address is not on this link.
+    receive_at(&mut plane, 1, &arp_for(OWNED), now);
+    assert_eq!(leaving(&mut plane, 1, now), [[0; 0]; 0]);
+    assert_eq!(plane.fates().ended(Reason::NotIp).packets, 1);
+    now += Span::from_secs(2);
+    for _ in 0..1000 {
+        receive(&mut plane, &arp_for(OWNED), now);
+    }
+    let answers = leaving(&mut plane, 0, now).len() as u64;
+    assert!((1..500).contains(&answers), "{answers}");
+    assert_eq!(plane.exception_stats().crowded.packets, 1000 - answers);
+    assert_eq!(plane.take_exceptions().len(), 1);
 }
 
 #[test]

@@ -15,6 +15,7 @@ pub mod forward;
 pub mod icmp_cause;
 pub mod icmp_error;
 mod lookup;
+pub mod neighbour_answer;
 pub mod next_hop_cache;
 pub mod own_address;
 pub mod parse;

@@ -1,4 +1,5 @@
-//! Answers to ARP requests and neighbour solicitations for the addresses of a remote port that has no TAP.
+//! Answers to ARP requests and neighbour solicitations for addresses that the machine's kernel does not have: those of a
+//! control element.
 //!
 //! Source: RFC 826; RFC 4861, sections 7.1.1 (which solicitations are valid) and 7.2.4 (the answer); RFC 5227 and
 //! RFC 4862, section 5.4 (probes: another host wants the address, and learns that it is taken).
@@ -10,45 +11,34 @@ use weir_wire::discovery::{self, AdvertisementFlags, Whose};
 use weir_wire::ethernet::{self, Mac};
 use weir_wire::{EtherType, Protocol, arp, icmpv6, ipv6};
 
-use super::{Outcome, RemotePort, Why, to_port};
-
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 const ALL_NODES_MAC: Mac = [0x33, 0x33, 0, 0, 0, 1];
 
-/// The answer to a frame that arrived at a port.
-pub(super) fn answer(port: &RemotePort, frame: &[u8]) -> Outcome {
-    match frame_of_answer(port, frame).map(|frame| to_port(port.instance, frame)) {
-        Some(Ok(redirect)) => Outcome::Answer(redirect),
-        Some(Err(_)) | None => Outcome::Dropped(Why::NotAnswered),
-    }
-}
-
-/// Builds the answer frame; `None` if the frame requests none of the port's addresses.
-fn frame_of_answer(port: &RemotePort, frame: &[u8]) -> Option<Vec<u8>> {
+/// The answer to a frame that requests the MAC address of one of our addresses: that is `mac`.
+pub fn answer(frame: &[u8], mac: Mac, is_ours: impl Fn(IpAddr) -> bool) -> Option<Vec<u8>> {
     let view = ethernet::View::new_checked(frame).ok()?;
     let body = frame.get(ethernet::HEADER_LEN..)?;
     match view.ethertype() {
-        EtherType::ARP => answer_arp(port, body),
-        EtherType::IPV6 => answer_discovery(port, view.source(), body),
+        EtherType::ARP => answer_arp(mac, is_ours, body),
+        EtherType::IPV6 => answer_discovery(mac, is_ours, view.source(), body),
         _ => None,
     }
 }
 
-fn answer_arp(port: &RemotePort, body: &[u8]) -> Option<Vec<u8>> {
+fn answer_arp(mac: Mac, is_ours: impl Fn(IpAddr) -> bool, body: &[u8]) -> Option<Vec<u8>> {
     let request = arp::Repr::parse(&arp::View::new_checked(body).ok()?).ok()?;
-    let ours = port.addresses.contains(&IpAddr::V4(request.target));
     let asks = request.operation == arp::Operation::REQUEST && request.sender != request.target;
-    if !ours || !asks || ethernet::is_group(request.sender_mac) {
+    if !asks || !is_ours(request.target.into()) || ethernet::is_group(request.sender_mac) {
         return None;
     }
     let reply = arp::Repr {
         operation: arp::Operation::REPLY,
-        sender_mac: port.mac,
+        sender_mac: mac,
         sender: request.target,
         target_mac: request.sender_mac,
         target: request.sender,
     };
-    let mut frame = link(request.sender_mac, port.mac, EtherType::ARP, arp::LEN);
+    let mut frame = link(request.sender_mac, mac, EtherType::ARP, arp::LEN);
     let body = &mut frame[ethernet::HEADER_LEN..];
     reply.emit(&mut arp::View::new_unchecked(body));
     Some(frame)
@@ -61,18 +51,23 @@ struct Solicitation {
     mac: Option<Mac>,
 }
 
-fn answer_discovery(port: &RemotePort, from: Mac, packet: &[u8]) -> Option<Vec<u8>> {
+fn answer_discovery(
+    mac: Mac,
+    is_ours: impl Fn(IpAddr) -> bool,
+    from: Mac,
+    packet: &[u8],
+) -> Option<Vec<u8>> {
     let asked = solicitation(packet)?;
-    if !port.addresses.contains(&IpAddr::V6(asked.target)) {
+    if !is_ours(asked.target.into()) {
         return None;
     }
     let probe = asked.source.is_unspecified();
-    let (to, mac) = if probe {
+    let (to, to_mac) = if probe {
         (ALL_NODES, ALL_NODES_MAC)
     } else {
         (asked.source, asked.mac.unwrap_or(from))
     };
-    if !probe && ethernet::is_group(mac) {
+    if !probe && ethernet::is_group(to_mac) {
         return None;
     }
     let flags = AdvertisementFlags {
@@ -80,7 +75,7 @@ fn answer_discovery(port: &RemotePort, from: Mac, packet: &[u8]) -> Option<Vec<u
         solicited: !probe,
         replaces: true,
     };
-    Some(advertisement(port.mac, asked.target, (to, mac), flags))
+    Some(advertisement(mac, asked.target, (to, to_mac), flags))
 }
 
 /// Parses a neighbour solicitation; `None` if the packet is not a valid one (RFC 4861, section 7.1.1).

@@ -271,6 +271,22 @@ impl Tables {
         Some(route)
     }
 
+    /// Whether the route to an address leads to the link of this interface, without a gateway.
+    pub fn is_on_link(&self, address: IpAddr, interface: Option<u32>) -> bool {
+        let Some((
+            _,
+            Route {
+                action: Action::Forward(hops),
+                ..
+            },
+        )) = self.route(address)
+        else {
+            return false;
+        };
+        hops.iter()
+            .any(|hop| Some(hop.interface) == interface && hop.gateway.is_none())
+    }
+
     /// The longest other prefix that covers this one, and its route.
     fn shorter(&self, prefix: IpNet) -> Option<(IpNet, &Route)> {
         let (prefix, number) = match prefix {

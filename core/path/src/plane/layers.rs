@@ -136,6 +136,9 @@ impl Plane {
                 None => return,
             }
         }
+        if reason == Reason::NotIp && self.answer_neighbour(ingress, &packet, arrival.at) {
+            return self.discard(packet, Reason::LocalDelivery);
+        }
         let frame = self.pool.frame(&packet);
         let Some(cause) = self.exceptions.cause(frame, reason, None, arrival.at) else {
             return self.discard(packet, reason);
@@ -453,6 +456,15 @@ impl Plane {
             origin,
             by_rule: _,
         } = held;
+        let is_to_us = matches!(reason, Reason::LocalDelivery | Reason::Multicast);
+        if let Some(ingress) = ingress
+            && is_to_us
+            && !comes_out
+            && origin == Origin::Transit
+            && self.answer_neighbour(ingress, &packet, now)
+        {
+            return self.discard(packet, Reason::LocalDelivery);
+        }
         let frame = self.pool.frame(&packet);
         let cause = self.exceptions.cause(frame, reason, notify, now);
         let goes = |cause: &Cause| match origin {

@@ -13,6 +13,7 @@ use crate::egress::{Departure, Exit, Rewrites};
 use crate::exception::{Cause, Entry, Exception, Injection, Policy, Stats, group_mac};
 use crate::headers::Parsed;
 use crate::ip::forward::Origin;
+use crate::ip::neighbour_answer;
 use crate::ip::parse::parse;
 use crate::ip::waiting::Held;
 use crate::link;
@@ -67,12 +68,45 @@ impl Plane {
         self.discard(packet, reason);
     }
 
+    /// Answers a request for the MAC address of the control element's address on the link of this port, so that neighbours
+    /// reach the router while no control element runs. Returns whether the frame was such a request.
+    #[cold]
+    pub(super) fn answer_neighbour(
+        &mut self,
+        ingress: usize,
+        packet: &Packet,
+        now: Instant,
+    ) -> bool {
+        let policy = self.exceptions.policy();
+        if !policy.neighbours {
+            return false;
+        }
+        let index = self.ports[ingress].index;
+        let interface = index.and_then(|index| self.tables.interfaces.get(&index));
+        let answer = interface.and_then(|interface| {
+            let is_ours = |address| {
+                policy.addresses.contains(&address) && self.tables.is_on_link(address, index)
+            };
+            neighbour_answer::answer(self.pool.frame(packet), interface.mac, is_ours)
+        });
+        let Some(answer) = answer else {
+            return false;
+        };
+        if self.exceptions.admits_neighbour(ingress, packet.len, now) {
+            let _ = self.send_frame(ingress, &answer, now); // counted where it fails
+        }
+        true
+    }
+
     /// Sends a packet of the control element, which counts as created. Returns the reason if it was refused. A packet
     /// that reaches the routes, or its port, counts as injected, even if it is dropped there.
     pub fn inject(&mut self, injection: &Injection, now: Instant) -> Result<(), Reason> {
         let len = injection.bytes.len() as u64;
         let sent = match &injection.entry {
-            Entry::Frame { port } => self.inject_frame(port, &injection.bytes, now),
+            Entry::Frame { port } => match self.open_port(port) {
+                Some(port) => self.send_frame(port, &injection.bytes, now),
+                None => self.refuse_injection(&injection.bytes, Reason::NotAPort),
+            },
             Entry::Routes => self.inject_by_routes(&injection.bytes, now),
             Entry::NextHop { port, next_hop } => {
                 self.inject_to(port, *next_hop, &injection.bytes, now)
@@ -86,10 +120,7 @@ impl Plane {
         sent
     }
 
-    fn inject_frame(&mut self, port: &str, frame: &[u8], now: Instant) -> Result<(), Reason> {
-        let Some(port) = self.open_port(port) else {
-            return self.refuse_injection(frame, Reason::NotAPort);
-        };
+    fn send_frame(&mut self, port: usize, frame: &[u8], now: Instant) -> Result<(), Reason> {
         if frame.len() < ethernet::HEADER_LEN {
             return self.refuse_injection(frame, Reason::TruncatedHeader);
         }

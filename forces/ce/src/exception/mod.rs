@@ -21,11 +21,9 @@
 //! their metadata. Packets that an FE makes the CE send go back to that FE only.
 //!
 //! - [`received`]: a REDIRECT as a frame
-//! - [`neighbour`]: answers to ARP and neighbour discovery
 //! - [`remote`]: the ports for which the CE acts, in its file
 //! - [`remotes`]: these ports at a running CE
 
-pub mod neighbour;
 pub mod received;
 pub mod remote;
 pub mod remotes;
@@ -40,6 +38,7 @@ use weir_path::classify::classify;
 use weir_path::ip::error_budget::ErrorBudget;
 use weir_path::ip::icmp_cause::IcmpCause;
 use weir_path::ip::icmp_error;
+use weir_path::ip::neighbour_answer;
 use weir_protocol::wire::WireError;
 use weir_protocol::wire::redirect::{
     ExceptionId, MetadataError, MetadataId, Redirect, RedirectPort,
@@ -190,7 +189,7 @@ impl Answers {
                 let (port, frame) = (port.instance, received.frame);
                 return Outcome::Kernel { port, frame };
             }
-            (ExceptionId::Neighbours, _) => return neighbour::answer(port, &received.frame),
+            (ExceptionId::Neighbours, _) => return answer_neighbour(port, &received.frame),
             _ => return Outcome::Dropped(Why::NotForUs),
         };
         let error = self.icmp_error(&received, cause, ports, now);
@@ -222,6 +221,16 @@ impl Answers {
         let bytes = bytes.map(<[u8]>::to_vec);
         self.pool.release(error);
         bytes
+    }
+}
+
+/// The answer to a request that a forwarding element has not answered itself.
+fn answer_neighbour(port: &RemotePort, frame: &[u8]) -> Outcome {
+    let is_ours = |address| port.addresses.contains(&address);
+    let answer = neighbour_answer::answer(frame, port.mac, is_ours);
+    match answer.map(|frame| to_port(port.instance, frame)) {
+        Some(Ok(redirect)) => Outcome::Answer(redirect),
+        Some(Err(_)) | None => Outcome::Dropped(Why::NotAnswered),
     }
 }
 
