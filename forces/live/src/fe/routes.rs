@@ -17,7 +17,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 use std::{io, thread};
@@ -29,7 +28,7 @@ use weir_lfb::class::ce_routes::CeRoutes;
 use super::Input;
 use super::kept::{Open, failure};
 use weir_live::clock;
-use weir_live::kernel::losses::{Hint, Losses};
+use weir_live::kernel::losses::{Hint, Ignored, Losses};
 use weir_live::router::Running;
 use weir_live::router::journal::Sparse;
 
@@ -53,13 +52,12 @@ impl Routes {
         running: Arc<Running>,
     ) -> io::Result<Self> {
         let (work, works) = mpsc::channel();
-        let port = Arc::new(AtomicU32::new(0));
-        let losses = Losses::open(Arc::clone(&port))?;
+        let (losses, ignored) = Losses::open()?;
         tokio::spawn(pass_on(losses, work.clone()));
         let run = move || {
             let mut kernel = Kernel {
                 open: None,
-                port,
+                ignored,
                 running,
                 reported: Sparse::default(),
             };
@@ -124,7 +122,7 @@ async fn pass_on(mut losses: Losses, work: mpsc::Sender<Work>) {
 struct Kernel {
     /// Opened on first use: an FE whose CE writes no routes does not need it.
     open: Option<Open>,
-    port: Arc<AtomicU32>,
+    ignored: Ignored,
     running: Arc<Running>,
     reported: Sparse,
 }
@@ -144,7 +142,7 @@ impl Kernel {
     fn open(&mut self) -> io::Result<&mut Open> {
         if self.open.is_none() {
             let (open, port) = Open::new()?;
-            self.port.store(port, Ordering::Relaxed);
+            self.ignored.set(port)?;
             self.open = Some(open);
         }
         let none = || io::Error::other("no socket for routes");

@@ -9,8 +9,6 @@
 //! An announcement only triggers a comparison: the kernel's routes themselves show which routes are missing.
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::io::unix::AsyncFd;
@@ -39,15 +37,15 @@ pub enum Hint {
 pub struct Losses {
     socket: AsyncFd<NetlinkSocket>,
     buffer: Vec<u8>,
-    /// The netlink port of the installer, whose own changes are not losses; zero before it is opened.
-    installer: Arc<AtomicU32>,
 }
+
+/// Decides whose announcements are no losses.
+pub struct Ignored(NetlinkSocket);
 
 impl Losses {
     /// Starts to follow them.
-    pub fn open(installer: Arc<AtomicU32>) -> io::Result<Self> {
+    pub fn open() -> io::Result<(Self, Ignored)> {
         let socket = NetlinkSocket::open(libc::NETLINK_ROUTE)?;
-        // The kernel also announces the installer's changes; too many of them at once would look like a loss.
         socket.set_receive_buffer(RECEIVE_BUFFER_BYTES)?;
         for group in [
             libc::RTNLGRP_LINK,
@@ -59,11 +57,12 @@ impl Losses {
             socket.join(group)?;
         }
         let _ = socket.join(NEXT_HOP_GROUP); // an older kernel has no next-hop objects
-        Ok(Self {
+        let ignored = Ignored(socket.try_clone()?);
+        let losses = Self {
             socket: register(socket)?,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
-            installer,
-        })
+        };
+        Ok((losses, ignored))
     }
 
     /// Waits for announcements.
@@ -83,57 +82,85 @@ impl Losses {
     /// Takes the next datagram.
     async fn take(&mut self) -> io::Result<Option<Hint>> {
         match receive(&self.socket, &mut self.buffer).await {
-            Ok(bytes) => {
-                let installer = self.installer.load(Ordering::Relaxed);
-                Ok(messages(bytes).filter_map(|m| hint(&m, installer)).max())
-            }
+            Ok(bytes) => Ok(messages(bytes).filter_map(|m| hint(&m)).max()),
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Ok(Some(Hint::Links)),
             Err(error) => Err(error),
         }
     }
 }
 
-fn hint(message: &Message<'_>, installer: u32) -> Option<Hint> {
+impl Ignored {
+    /// Lets the kernel leave out the changes that come from the netlink port of an installer: announcements of a table's
+    /// changes would fill the receive buffer, and look like a loss. That port changes routes and next hops only.
+    pub fn set(&self, installer: u32) -> io::Result<()> {
+        self.0.refuse_port(installer)
+    }
+}
+
+fn hint(message: &Message<'_>) -> Option<Hint> {
     match message.kind {
         libc::RTM_NEWLINK | libc::RTM_DELLINK | libc::RTM_NEWADDR | libc::RTM_DELADDR => {
             Some(Hint::Links)
         }
         libc::RTM_NEWROUTE | libc::RTM_DELROUTE => {
-            let is_others = message.port != installer && is_touched(message.payload);
-            is_others.then_some(Hint::Routes)
+            is_touched(message.payload).then_some(Hint::Routes)
         }
-        RTM_NEWNEXTHOP | RTM_DELNEXTHOP => {
-            let is_others = message.port != installer && objects::own(message.payload).is_some();
-            is_others.then_some(Hint::Routes)
-        }
+        RTM_NEWNEXTHOP | RTM_DELNEXTHOP => objects::own(message.payload).map(|_| Hint::Routes),
         _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use weir_model::{Discard, Target};
+
     use super::*;
-    use crate::kernel::install::{METRIC, PROTOCOL};
+    use crate::kernel::install::{InstalledRoute, Installer, METRIC, PROTOCOL, RouteChange};
     use crate::kernel::netlink::Request;
+    use crate::namespace::Namespace;
 
     #[test]
-    fn only_what_others_do_to_our_routes_is_a_hint() {
-        let of = |kind: u16, protocol: u8, metric: u32, port: u32| {
+    fn only_what_concerns_our_routes_is_a_hint() {
+        let of = |kind: u16, protocol: u8, metric: u32| {
             let header = [2, 24, 0, 0, libc::RT_TABLE_MAIN, protocol, 0, 1, 0, 0, 0, 0];
             let request = Request::new(kind, 0, &header);
             let request = request.with(libc::RTA_PRIORITY, &metric.to_ne_bytes());
-            let mut bytes = request.numbered(1);
-            bytes[12..16].copy_from_slice(&port.to_ne_bytes());
-            hint(&messages(&bytes).next().unwrap(), 7)
+            hint(&messages(&request.numbered(1)).next().unwrap())
         };
         let (new, gone) = (libc::RTM_NEWROUTE, libc::RTM_DELROUTE);
         let routes = Some(Hint::Routes);
-        assert_eq!(of(gone, PROTOCOL, METRIC, 9), routes);
-        assert_eq!(of(gone, PROTOCOL, METRIC, 7), None, "our own change");
-        assert_eq!(of(new, 4, METRIC, 9), routes, "in place of one of ours");
-        assert_eq!(of(new, 4, 0, 9), None, "beside ours");
-        assert_eq!(of(libc::RTM_NEWLINK, 0, 0, 0), Some(Hint::Links));
+        assert_eq!(of(gone, PROTOCOL, METRIC), routes);
+        assert_eq!(of(new, 4, METRIC), routes, "in place of one of ours");
+        assert_eq!(of(new, 4, 0), None, "beside ours");
+        assert_eq!(of(libc::RTM_NEWLINK, 0, 0), Some(Hint::Links));
         let short = Request::new(new, 0, &[0; 3]).numbered(1);
-        assert_eq!(hint(&messages(&short).next().unwrap(), 7), None);
+        assert_eq!(hint(&messages(&short).next().unwrap()), None);
+    }
+
+    #[test]
+    fn the_kernel_leaves_out_changes_of_the_installer() {
+        let Ok(namespace) = Namespace::new() else {
+            return eprintln!("skipped: no namespaces");
+        };
+        let change = || {
+            let socket = NetlinkSocket::open(libc::NETLINK_ROUTE).unwrap();
+            socket.join(libc::RTNLGRP_IPV4_ROUTE as u32).unwrap();
+            let [mut own, mut other] = [0; 2].map(|_| Installer::new().unwrap());
+            let ignored = Ignored(socket.try_clone().unwrap());
+            ignored.set(own.port().unwrap()).unwrap();
+            for (installer, prefix) in [(&mut own, "10.1.0.0/16"), (&mut other, "10.2.0.0/16")] {
+                let route = RouteChange::Add(InstalledRoute {
+                    prefix: prefix.parse().unwrap(),
+                    target: Target::Discard(Discard::Blackhole),
+                    object: None,
+                });
+                assert!(installer.change(&[route]).unwrap().is_empty());
+            }
+            let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+            let bytes = socket.receive(&mut buffer).unwrap();
+            let announced = messages(bytes).next().unwrap();
+            assert_eq!(announced.port, other.port().unwrap());
+        };
+        namespace.enter(change).unwrap();
     }
 }

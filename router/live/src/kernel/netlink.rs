@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 
 use crate::sys;
 
@@ -68,6 +68,28 @@ impl NetlinkSocket {
     pub(crate) fn join(&self, group: u32) -> io::Result<()> {
         let (level, name) = (libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP);
         sys::set_option(&self.socket, level, name, &(group as libc::c_int))
+    }
+
+    /// A further handle of this socket.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self {
+            socket: self.socket.try_clone()?,
+            ..*self
+        })
+    }
+
+    /// Makes the kernel leave out messages about requests of this netlink port.
+    pub(crate) fn refuse_port(&self, port: u32) -> io::Result<()> {
+        const PORT_AT: u32 = 12;
+        let step =
+            |code: u32, skipped: u8, value: u32| SockFilter::new(code as u16, 0, skipped, value);
+        let port = u32::from_be_bytes(port.to_ne_bytes()); // a filter reads in network order
+        self.socket.attach_filter(&[
+            step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, PORT_AT),
+            step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, port),
+            step(libc::BPF_RET | libc::BPF_K, 0, 0),
+            step(libc::BPF_RET | libc::BPF_K, 0, u32::MAX),
+        ])
     }
 
     /// Makes the kernel follow the filter of a dump request, instead of sending everything (Linux 4.20).
