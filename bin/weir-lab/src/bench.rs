@@ -1,6 +1,5 @@
 //! `weir bench`: measurements of this machine, as tables or JSON.
 
-use crate::run::failure;
 use serde::Serialize;
 use weir::Failure;
 use weir::output::{print, print_json};
@@ -15,6 +14,8 @@ use weir_forces_lab::associations::{self, Bench, Row};
 use weir_forces_lab::network::full_table;
 use weir_forces_live::tml::Transport;
 use weir_fpf_lab::memory::{encapsulation, headers};
+
+use crate::run::failure;
 
 /// The measurements.
 #[derive(Debug, clap::Subcommand)]

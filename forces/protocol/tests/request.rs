@@ -1,7 +1,7 @@
 //! Requests: pipelined, answered out of order, in parts, late or never; and their execution.
 
 use crate::world::{self, CE, Store, World, get, ms, select, set};
-use weir_base::Span;
+use weir_base::{Instant, Span};
 use weir_protocol::session::ce::{Event, Manner, RequestError};
 use weir_protocol::session::execute::{self, Target};
 use weir_protocol::wire::header::{Ack, Execution, Flags, Phase};
@@ -140,6 +140,31 @@ fn what_cannot_be_sent_is_said_at_once() {
     assert_eq!(ce.requests(Id(2)), 0);
 }
 
+/// Content of a part.
+fn full() -> Content {
+    Content::Full(vec![0; 8])
+}
+
+/// The CE receives a part of the response to its first request.
+fn receive_part(world: &mut World, at: Instant, phase: Phase, content: Content) {
+    let (link, _) = world.link_of(0, CE).unwrap();
+    let path = PathData::new(vec![7], None, content).unwrap();
+    let body: QueryResponse =
+        Selects::new(vec![select(OperationKind::GetResponse, vec![path])]).unwrap();
+    let envelope = Envelope {
+        source: Id(2),
+        destination: CE,
+        correlator: 1,
+        flags: Flags {
+            transaction: true,
+            phase,
+            ..Flags::default()
+        },
+    };
+    let message = Message::new(envelope, Body::QueryResponse(body)).unwrap();
+    world.ce().handle_message(at, link, &message.to_bytes());
+}
+
 #[test]
 fn a_long_response_comes_in_parts() {
     let mut world = World::pair();
@@ -147,28 +172,11 @@ fn a_long_response_comes_in_parts() {
     let now = world.now;
     let asked = world.ce().query(now, Id(2), get(7), ms(1000)).unwrap();
     world.settle();
-    let (link, _) = world.link_of(0, CE).unwrap();
-    let mut part = |phase, content: Content| {
-        let path = PathData::new(vec![7], None, content).unwrap();
-        let body: QueryResponse =
-            Selects::new(vec![select(OperationKind::GetResponse, vec![path])]).unwrap();
-        let envelope = Envelope {
-            source: Id(2),
-            destination: CE,
-            correlator: 1,
-            flags: Flags {
-                transaction: true,
-                phase,
-                ..Flags::default()
-            },
-        };
-        let message = Message::new(envelope, Body::QueryResponse(body)).unwrap();
-        world.ce().handle_message(now, link, &message.to_bytes());
-    };
-    part(Phase::Start, Content::Full(vec![0; 8]));
-    part(Phase::Middle, Content::Full(vec![0; 8]));
-    part(Phase::End, Content::Outcome(Outcome::SUCCESS));
-    part(Phase::Middle, Content::Full(vec![0; 8]));
+    receive_part(&mut world, now, Phase::Start, full());
+    receive_part(&mut world, now, Phase::Middle, full());
+    let end = Content::Outcome(Outcome::SUCCESS);
+    receive_part(&mut world, now, Phase::End, end);
+    receive_part(&mut world, now, Phase::Middle, full());
     world.settle();
     let parts: Vec<_> = world
         .ce_events()
@@ -195,24 +203,6 @@ fn requests_wait_while_a_long_response_goes_on() {
     let long = world.ce().query(now, Id(2), get(7), ms(1000)).unwrap();
     let behind = world.ce().query(now, Id(2), get(1), ms(1500)).unwrap();
     world.settle();
-    let (link, _) = world.link_of(0, CE).unwrap();
-    let part = |world: &mut World, at, phase| {
-        let path = PathData::full(vec![7], vec![0; 8]).unwrap();
-        let body: QueryResponse =
-            Selects::new(vec![select(OperationKind::GetResponse, vec![path])]).unwrap();
-        let envelope = Envelope {
-            source: Id(2),
-            destination: CE,
-            correlator: 1,
-            flags: Flags {
-                transaction: true,
-                phase,
-                ..Flags::default()
-            },
-        };
-        let message = Message::new(envelope, Body::QueryResponse(body)).unwrap();
-        world.ce().handle_message(at, link, &message.to_bytes());
-    };
     let ended = |world: &mut World, at| -> Vec<_> {
         world.ce().handle_timeout(at);
         world.settle();
@@ -228,11 +218,11 @@ fn requests_wait_while_a_long_response_goes_on() {
         });
         ended.collect()
     };
-    part(&mut world, ms(900), Phase::Start);
+    receive_part(&mut world, ms(900), Phase::Start, full());
     assert_eq!(ended(&mut world, ms(2000)), []);
-    part(&mut world, ms(9000), Phase::Middle);
+    receive_part(&mut world, ms(9000), Phase::Middle, full());
     assert_eq!(ended(&mut world, ms(12_000)), []);
-    part(&mut world, ms(13_000), Phase::End);
+    receive_part(&mut world, ms(13_000), Phase::End, full());
     assert_eq!(ended(&mut world, ms(13_000)), [(long, true)]);
     assert_eq!(ended(&mut world, ms(18_999)), []);
     assert_eq!(ended(&mut world, ms(19_001)), [(behind, false)]);

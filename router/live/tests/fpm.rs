@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use crate::common::{Stopped, eventually, in_namespace, run, two_hosts};
 use crate::kernel_tables::{Followed, index};
+use libc::{RTM_DELROUTE as DEL_ROUTE, RTM_NEWROUTE as NEW_ROUTE};
 use weir_live::kernel::fpm::{Fpm, Patience};
+use weir_live::kernel::install::RTA_NH_ID;
+use weir_live::kernel::message::{NHA_GATEWAY, NHA_ID, NHA_OIF, RTM_NEWNEXTHOP};
+use weir_live::kernel::netlink::Request;
 use weir_path::ip::tables::{Action, NextHop};
 
 const ADDRESS: &str = "127.0.0.1:2620";
-const NEW_ROUTE: u16 = 24;
-const DEL_ROUTE: u16 = 25;
-const NEW_NEXT_HOP: u16 = 104;
 
 fn followed(stale: Duration) -> Followed {
     let quiet = Duration::from_millis(500);
@@ -21,22 +22,6 @@ fn followed(stale: Duration) -> Followed {
         let listener = TcpListener::bind(ADDRESS).unwrap();
         Some(Fpm::start(listener, Patience { quiet, stale }).unwrap())
     })
-}
-
-fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-    let length = (4 + value.len()) as u16;
-    [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat()
-}
-
-fn message(kind: u16, body: &[u8]) -> Vec<u8> {
-    let length = (16 + body.len()) as u32;
-    let create_and_request = 0x0401_u16.to_ne_bytes();
-    let head = [
-        &length.to_ne_bytes()[..],
-        &kind.to_ne_bytes(),
-        &create_and_request,
-    ];
-    [&head.concat()[..], &[0; 8], body].concat()
 }
 
 fn frame(messages: &[Vec<u8>]) -> Vec<u8> {
@@ -47,24 +32,22 @@ fn frame(messages: &[Vec<u8>]) -> Vec<u8> {
 
 /// A route to 10.`net`.0.0/16 by a next-hop object, with the protocol BGP.
 fn route(kind: u16, net: u8, object: u32) -> Vec<u8> {
-    let body = [
-        vec![2, 16, 0, 0, 254, 186, 0, 1, 0, 0, 0, 0],
-        attribute(1, &[10, net, 0, 0]),
-        attribute(6, &20_u32.to_ne_bytes()),
-        attribute(30, &object.to_ne_bytes()),
-    ];
-    message(kind, &body.concat())
+    let header = [2, 16, 0, 0, 254, 186, 0, 1, 0, 0, 0, 0];
+    Request::new(kind, libc::NLM_F_CREATE, &header)
+        .with(libc::RTA_DST, &[10, net, 0, 0])
+        .with(libc::RTA_PRIORITY, &20_u32.to_ne_bytes())
+        .with(RTA_NH_ID, &object.to_ne_bytes())
+        .numbered(0)
 }
 
 /// Next hop 10.0.`net`.2 behind an interface.
 fn object(id: u32, net: u8, interface: u32) -> Vec<u8> {
-    let body = [
-        vec![2, 0, 186, 0, 0, 0, 0, 0],
-        attribute(1, &id.to_ne_bytes()),
-        attribute(5, &interface.to_ne_bytes()),
-        attribute(6, &[10, 0, net, 2]),
-    ];
-    message(NEW_NEXT_HOP, &body.concat())
+    let header = [2, 0, 186, 0, 0, 0, 0, 0];
+    Request::new(RTM_NEWNEXTHOP, libc::NLM_F_CREATE, &header)
+        .with(NHA_ID, &id.to_ne_bytes())
+        .with(NHA_OIF, &interface.to_ne_bytes())
+        .with(NHA_GATEWAY, &[10, 0, net, 2])
+        .numbered(0)
 }
 
 fn by(hops: &[(u8, u32)]) -> Option<Action> {

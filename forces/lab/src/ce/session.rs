@@ -15,6 +15,7 @@ use tokio::time;
 use weir_base::statistics::percentile;
 use weir_base::{Instant, Span};
 use weir_experiment::load::FES_MAX;
+use weir_experiment::namespaces::process::memory_bytes;
 use weir_forces_live::tml::{Common, Link, Outgoing, tml};
 use weir_live::clock;
 use weir_live::thread_times;
@@ -265,17 +266,9 @@ impl Serve for Server {
             delay_ms: [0.5, 0.99, 1.0].map(|share| of(&delays, share)),
             round_trip_us: [0.5, 0.99].map(|share| of(&self.round_trips_us, share)),
             round_trips: self.round_trips_us.len() as u64,
-            memory_bytes: memory_bytes(),
+            memory_bytes: memory_bytes("/proc/self/status", "VmRSS:"),
             threads: thread_times::read()?,
             ..self.report.clone()
         }))
     }
-}
-
-/// Resident memory of this process.
-fn memory_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or(0) << 10
 }

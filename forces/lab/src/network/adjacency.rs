@@ -21,12 +21,11 @@
 //! Convergence is that of the routers' kernel tables, from which the FEs get their routes.
 
 use std::fs::{self, Permissions};
-use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -38,7 +37,6 @@ use weir_experiment::folder::Folder;
 use weir_experiment::namespaces::process::run_to_end;
 use weir_experiment::namespaces::router::{self, Router};
 use weir_experiment::programs::Programs;
-use weir_experiment::progress::Progress;
 use weir_live::namespace;
 
 pub use super::flood::Kind;
@@ -47,6 +45,7 @@ pub use super::suite::{AllFlaps, Flaps, PROTOCOLS, Protocol};
 use super::flood::Flood;
 use super::suite::{self, Suite};
 use super::topology::{self, FLOODED, Network};
+use super::watch::{Watch, timeout};
 use crate::channel::write_keys;
 
 /// The name for `weir run`.
@@ -157,63 +156,20 @@ pub fn run(options: &Options) -> Result<Vec<Row>, Error> {
     namespace::raise_file_limit(FILES)
         .map_err(Error::io("cannot raise the limit of open files"))?;
     let programs = Programs::new(options.executable.as_deref())?;
-    let mut progress = Progress::new(options.progress);
+    let mut watch = Watch::new(options.progress, &options.interrupt);
     let mut rows = Vec::new();
     for seed in (0..options.runs).map(|run| options.seed.wrapping_add(run)) {
         for variant in &options.variants {
-            let step = format!(
-                "[{}/{}] {}, seed {seed}",
+            watch.prefix = format!(
+                "[{}/{}] {}, seed {seed}: ",
                 rows.len() + 1,
                 options.variants.len() as u64 * options.runs,
                 variant.name
             );
-            let mut watch = Watch {
-                step,
-                progress: &mut progress,
-                interrupt: &options.interrupt,
-            };
             rows.push(run_one(*variant, seed, options, &programs, &mut watch)?);
         }
     }
     Ok(rows)
-}
-
-/// The progress of a run, and its end by a signal.
-struct Watch<'a> {
-    step: String,
-    progress: &'a mut Progress,
-    interrupt: &'a AtomicBool,
-}
-
-impl Watch<'_> {
-    fn show(&mut self, what: &str) -> Result<(), Error> {
-        self.progress.update(&format!("{}: {what}", self.step));
-        self.check()
-    }
-
-    fn check(&self) -> Result<(), Error> {
-        if self.interrupt.load(Ordering::Relaxed) {
-            return Err(Error::Interrupted);
-        }
-        Ok(())
-    }
-
-    /// The time until `is_done`; `None` if it takes longer than `patience`.
-    fn time(
-        &self,
-        patience: Duration,
-        mut is_done: impl FnMut() -> bool,
-    ) -> Result<Option<f64>, Error> {
-        let began = Instant::now();
-        while !is_done() {
-            self.check()?;
-            if began.elapsed() > patience {
-                return Ok(None);
-            }
-            thread::sleep(STEP);
-        }
-        Ok(Some(began.elapsed().as_secs_f64()))
-    }
 }
 
 fn run_one(
@@ -335,40 +291,37 @@ impl Bed {
     }
 
     /// Waits until all adjacencies are up; returns whether they are.
-    fn comes_up(&mut self, watch: &Watch<'_>) -> Result<bool, Error> {
-        let mut result = Ok(());
-        let time = watch.time(UP_MAX, || {
-            result = self.check();
-            result.is_err() || self.suite.is_up()
+    fn comes_up(&mut self, watch: &mut Watch<'_>) -> Result<bool, Error> {
+        let time = watch.time((STEP, UP_MAX), |_| {
+            self.check()?;
+            Ok(self.suite.is_up())
         })?;
-        result.map(|()| time.is_some())
+        Ok(time.is_some())
     }
 
     /// Waits until all adjacencies are up; returns an error if they are not.
-    fn must_come_up(&mut self, watch: &Watch<'_>) -> Result<(), Error> {
+    fn must_come_up(&mut self, watch: &mut Watch<'_>) -> Result<(), Error> {
         if self.comes_up(watch)? {
             return Ok(());
         }
-        let missing = io::Error::other(self.suite.missing());
-        Err(Error::io("timeout: the routers have not become adjacent")(
-            missing,
-        ))
+        let missing = self.suite.missing();
+        Err(timeout("the routers have not become adjacent", missing))
     }
 
     /// Lets the link between fe1 and fe2 fail, and recover once the routers have other routes, which takes the returned
     /// time. `None` if that takes too long, or if the routers have lost the routes through this link before.
-    fn converge(&mut self, watch: &Watch<'_>) -> Result<Option<f64>, Error> {
+    fn converge(&mut self, watch: &mut Watch<'_>) -> Result<Option<f64>, Error> {
         if !self.suite.uses_link() {
             return Ok(None);
         }
         self.network.set_link(false)?;
-        let time = watch.time(PATIENCE, || self.suite.has_detour());
+        let time = watch.time((STEP, PATIENCE), |_| Ok(self.suite.has_detour()));
         self.network.set_link(true)?;
         time
     }
 
     /// Kills the CE and starts another at once.
-    fn kill(&mut self, programs: &Programs, watch: &Watch<'_>) -> Result<Option<f64>, Error> {
+    fn kill(&mut self, programs: &Programs, watch: &mut Watch<'_>) -> Result<Option<f64>, Error> {
         let began = Instant::now();
         drop(self.ce.take()); // kills it
         self.ce = Some(start_ce(
@@ -378,8 +331,8 @@ impl Bed {
             self.variant,
         )?);
         // Devices of the old CE are deleted with it, so a neighbour that is Full now belongs to the new CE.
-        let is_full = || self.network.has_devices() && self.suite.is_full();
-        let full = watch.time(UP_MAX, is_full)?;
+        let is_full = |_: &mut _| Ok(self.network.has_devices() && self.suite.is_full());
+        let full = watch.time((STEP, UP_MAX), is_full)?;
         Ok(full.map(|_| began.elapsed().as_secs_f64()))
     }
 }

@@ -16,10 +16,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,12 +31,13 @@ use weir_base::{Span, Streams};
 use weir_experiment::Error;
 use weir_experiment::cpu::Others;
 use weir_experiment::folder::Folder;
+use weir_experiment::namespaces::process::memory_bytes;
 use weir_experiment::namespaces::router::Router;
 use weir_experiment::programs::Programs;
-use weir_experiment::progress::Progress;
 use weir_live::device::af_packet::{self, AfPacket};
 use weir_live::device::injector::Injector;
 use weir_live::device::{Device, interface};
+use weir_live::mutex::lock;
 use weir_live::namespace::Namespace;
 use weir_path::link::offload::Offload;
 
@@ -44,11 +45,14 @@ use super::flood;
 use super::fpm::{self, Peer};
 use super::installed;
 use super::topology::{self, FES, FLOODED, NEIGHBOUR, Network, fe_name, ports, router};
+use super::watch::{Watch, timeout};
 use crate::channel::write_keys;
 
-/// Time limit of the start, of the table, and of what remains of changes.
+/// Time limit until FEs have their connected routes, and until a CE that starts again has its TAPs.
 const START_MAX: Duration = Duration::from_secs(60);
+/// Time limit until the FEs have the table.
 const LOAD_MAX: Duration = Duration::from_secs(900);
+/// Time limit until packets take another way, and until the FEs have the last changes.
 const MOVE_MAX: Duration = Duration::from_secs(60);
 /// Interval between two looks at FEs, whose answers cost them processor time.
 const LOOK: Duration = Duration::from_millis(500);
@@ -70,9 +74,9 @@ const LAST: &str = "3fff:ffff:ffff::/48";
 pub struct Options {
     /// The prefixes of the table. Duplicates, and prefixes that no FE takes, are left out.
     pub prefixes: Vec<IpNet>,
-    /// Changed routes per second and FE, and for how long.
+    /// Changed routes per second and FE.
     pub updates_per_s: u64,
-    /// Length of the changes.
+    /// Time during which routes change.
     pub churn: Span,
     /// A stand-in for the programs that it starts; if `None`, the programs in the folder of this program.
     pub executable: Option<PathBuf>,
@@ -117,9 +121,9 @@ pub struct Report {
 pub struct Process {
     /// `ce` or the name of an FE.
     pub name: String,
-    /// Processor time while the table was loaded, and while routes changed, in seconds.
+    /// Processor time during `load_s`, in seconds.
     pub load_cpu_s: f64,
-    /// Like `load_cpu_s`, while routes changed.
+    /// Processor time while routes changed and during `settled_s`, in seconds.
     pub churn_cpu_s: f64,
     /// Routes loaded in a second of processor time.
     pub routes_per_cpu_s: f64,
@@ -131,45 +135,46 @@ pub struct Process {
 pub fn run(options: &Options) -> Result<Report, Error> {
     let programs = Programs::new(options.executable.as_deref())?;
     let (others, started) = (Others::now(), Instant::now());
-    let mut bed = Bed::new(options, &programs)?;
+    let mut watch = Watch::new(true, &options.interrupt);
+    let mut bed = Bed::new(options, &programs, &mut watch)?;
     let probe = bed.probe()?;
     let kernel = kernel_bytes();
 
-    bed.show("loading");
+    watch.show("loading")?;
     let (before, began) = (bed.cpu_seconds(), Instant::now());
     bed.each_peer(Sent::load)?;
-    bed.wait_for(bed.routes(), LOAD_MAX)?;
+    bed.wait_for(&mut watch, bed.routes(), LOAD_MAX)?;
     let load_s = began.elapsed().as_secs_f64();
     let loaded = bed.cpu_seconds();
     let memory: Vec<u64> = bed.all().map(Router::memory_bytes).collect();
     let kernel_bytes = kernel_bytes().saturating_sub(kernel);
-    probe.wait(Way::Direct, MOVE_MAX)?;
+    bed.wait_for_way(&mut watch, &probe, Way::Direct)?;
 
-    bed.show("a next hop changes");
+    watch.show("a next hop changes")?;
     let began = Instant::now();
     let moved = bed.sent[0].move_first();
     moved.map_err(Error::io(SENDING))?;
-    let arrived = probe.wait(Way::Around, MOVE_MAX)?;
+    let arrived = bed.wait_for_way(&mut watch, &probe, Way::Around)?;
     let moved_s = arrived.duration_since(began).as_secs_f64();
     let moved_lost = probe.lost_since(began);
 
-    bed.show("routes change");
+    watch.show("routes change")?;
     let calm = bed.cpu_seconds();
-    let updates = bed.churn()?;
+    let updates = bed.churn(&watch)?;
     let began = Instant::now();
     bed.each_peer(Sent::last)?;
-    bed.wait_for(bed.routes() + 1, MOVE_MAX)?;
+    bed.wait_for(&mut watch, bed.routes() + 1, MOVE_MAX)?;
     let settled_s = began.elapsed().as_secs_f64();
     let churned = bed.cpu_seconds();
 
-    bed.show("the CE starts again");
+    watch.show("the CE starts again")?;
     let began = Instant::now();
-    bed.restart(&programs)?;
+    bed.restart(&programs, &mut watch)?;
     let restart_s = began.elapsed().as_secs_f64();
     let restart_lost = probe.lost_since(began);
     drop(probe);
 
-    bed.show("comparing");
+    watch.show("comparing")?;
     let names = bed.all().map(|process| process.name.clone());
     let routes = |n: usize| bed.routes() * if n == 0 { FES as usize } else { 1 };
     let process = |(n, name)| {
@@ -205,13 +210,16 @@ struct Bed<'a> {
     ce: Option<Router>, // `None` while it starts again
     fes: Vec<Router>,
     network: Network,
-    progress: Progress,
     options: &'a Options,
     folder: Folder,
 }
 
 impl<'a> Bed<'a> {
-    fn new(options: &'a Options, programs: &Programs) -> Result<Self, Error> {
+    fn new(
+        options: &'a Options,
+        programs: &Programs,
+        watch: &mut Watch<'_>,
+    ) -> Result<Self, Error> {
         let folder = Folder::new().map_err(Error::io("cannot create a private folder"))?;
         write_keys(folder.path(), FES).map_err(Error::io("cannot write certificates"))?;
         let network = Network::build()?;
@@ -222,11 +230,10 @@ impl<'a> Bed<'a> {
             ce: Some(ce),
             fes,
             network,
-            progress: Progress::new(true),
             options,
             folder,
         };
-        bed.wait_for(0, START_MAX)?;
+        bed.wait_for(watch, 0, START_MAX)?;
         let mut seen = HashSet::new();
         let prefixes = options.prefixes.iter().copied().filter(is_taken);
         let prefixes: Arc<[IpNet]> = prefixes.filter(|prefix| seen.insert(*prefix)).collect();
@@ -236,10 +243,6 @@ impl<'a> Bed<'a> {
                 .push(sent.map_err(Error::io("cannot connect to the FPM of a router"))?);
         }
         Ok(bed)
-    }
-
-    fn show(&mut self, what: &str) {
-        self.progress.update(what);
     }
 
     /// The CE and the FEs.
@@ -257,36 +260,49 @@ impl<'a> Bed<'a> {
     }
 
     /// Waits until the kernel of each FE has its connected routes and this many others, all of them in use.
-    fn wait_for(&mut self, routes: usize, patience: Duration) -> Result<(), Error> {
-        let began = Instant::now();
-        let mut missing = Vec::new();
-        loop {
+    fn wait_for(
+        &mut self,
+        watch: &mut Watch<'_>,
+        routes: usize,
+        patience: Duration,
+    ) -> Result<(), Error> {
+        let mut missing = String::new();
+        let time = watch.time((LOOK, patience), |watch| {
             self.check()?;
-            missing.clear();
-            for (n, fe) in (1..).zip(&self.fes) {
+            let lacking = (1..).zip(&self.fes).filter_map(|(n, fe)| {
                 let page = fe.page("ce_routes");
                 let all = (routes + ports(n).len()) as u64;
-                if page["wanted"] != all || page["missing"] != 0 {
-                    missing.push(format!("{} of {all}: {page}", fe.name));
-                }
+                let lacks = page["wanted"] != all || page["missing"] != 0;
+                lacks.then(|| format!("{} of {all}: {page}", fe.name))
+            });
+            missing = lacking.collect::<Vec<_>>().join("; ");
+            if !missing.is_empty() {
+                watch.show(&missing)?;
             }
-            if missing.is_empty() {
-                return Ok(());
-            }
-            self.progress.update(&missing.join("; "));
-            if began.elapsed() > patience {
-                let missing = io::Error::other(missing.join("; "));
-                return Err(Error::io("timeout: FEs lack routes")(missing));
-            }
-            thread::sleep(LOOK);
-        }
+            Ok(missing.is_empty())
+        })?;
+        let late = || timeout("FEs lack routes", missing);
+        time.map(drop).ok_or_else(late)
     }
 
-    /// Returns an error if a process has ended, or if the measurement must.
+    /// Waits for a packet that takes this way; returns when it arrived.
+    fn wait_for_way(
+        &mut self,
+        watch: &mut Watch<'_>,
+        probe: &Probe,
+        way: Way,
+    ) -> Result<Instant, Error> {
+        let (began, mut found) = (Instant::now(), None);
+        watch.time((STEP, MOVE_MAX), |_| {
+            found = probe.first_since(began, way);
+            self.check().map(|()| found.is_some())
+        })?;
+        let why = "packets of r1 do not arrive at r2 that way";
+        found.ok_or_else(|| timeout("the FEs do not forward", why))
+    }
+
+    /// Returns an error if a process has ended.
     fn check(&mut self) -> Result<(), Error> {
-        if self.options.interrupt.load(Ordering::Relaxed) {
-            return Err(Error::Interrupted);
-        }
         let mut all = self.ce.iter_mut().chain(&mut self.fes);
         all.try_for_each(Router::check)
     }
@@ -306,11 +322,12 @@ impl<'a> Bed<'a> {
     }
 
     /// Changes routes for the time and at the rate of the options; returns how many of each FE.
-    fn churn(&mut self) -> Result<u64, Error> {
+    fn churn(&mut self, watch: &Watch<'_>) -> Result<u64, Error> {
         let length = Duration::from_nanos(self.options.churn.as_nanos());
         let (began, mut done) = (Instant::now(), 0);
         let mut random = Streams::new(1).stream("churn");
         while began.elapsed() < length {
+            watch.check()?;
             self.check()?;
             let due = (began.elapsed().as_secs_f64() * self.options.updates_per_s as f64) as u64;
             for sent in &mut self.sent {
@@ -328,21 +345,15 @@ impl<'a> Bed<'a> {
     }
 
     /// Kills the CE, starts it again, sends all routes again, and waits until it knows that the FEs have them.
-    fn restart(&mut self, programs: &Programs) -> Result<(), Error> {
+    fn restart(&mut self, programs: &Programs, watch: &mut Watch<'_>) -> Result<(), Error> {
         drop(self.ce.take());
         self.ce = Some(start_ce(&self.network, programs, self.folder.path())?);
-        let failed = |why: &str| {
-            let why = io::Error::other(why.to_owned());
-            Error::io("timeout: the CE has not started again")(why)
-        };
-        let began = Instant::now();
-        while !self.network.has_devices() {
+        let what = "the CE has not started again";
+        let time = watch.time((LOOK, START_MAX), |_| {
             self.check()?;
-            if began.elapsed() > START_MAX {
-                return Err(failed("the TAPs of the CE are missing"));
-            }
-            thread::sleep(LOOK);
-        }
+            Ok(self.network.has_devices())
+        })?;
+        time.ok_or_else(|| timeout(what, "the TAPs of the CE are missing"))?;
         for (n, sent) in (1..).zip(&mut self.sent) {
             let connected = sent.connect(n, &self.network.namespaces[router(n)]);
             connected.map_err(Error::io("cannot connect to the FPM of a router"))?;
@@ -355,22 +366,15 @@ impl<'a> Bed<'a> {
             let bgp = bgp.map(|bgp| (bgp["wanted"].as_u64(), bgp["installed"].as_u64()));
             fe["state"] == "in sync" && bgp == Some((Some(routes), Some(routes)))
         };
-        let began = Instant::now();
-        loop {
+        let time = watch.time((LOOK_AGAIN, LOAD_MAX), |_| {
             self.check()?;
             let network = self.ce.as_ref().map(|ce| ce.page("network"));
             let network = network.unwrap_or_default();
-            if network
-                .as_array()
-                .is_some_and(|fes| fes.iter().all(has_all))
-            {
-                return Ok(());
-            }
-            if began.elapsed() > LOAD_MAX {
-                return Err(failed("the FEs are not in sync"));
-            }
-            thread::sleep(LOOK_AGAIN);
-        }
+            let fes = network.as_array();
+            Ok(fes.is_some_and(|fes| fes.iter().all(has_all)))
+        })?;
+        let late = || timeout(what, "the FEs are not in sync");
+        time.map(drop).ok_or_else(late)
     }
 
     /// The number of routes that FEs lack, or whose next hop is old.
@@ -385,9 +389,11 @@ impl<'a> Bed<'a> {
 
     /// Starts packets from r1 to the last prefix of IPv4 behind the next hop that changes, which arrive at r2.
     fn probe(&self) -> Result<Probe, Error> {
-        let last = self.sent[0].probed();
         let spaces = [FLOODED, NEIGHBOUR + 1].map(|n| &self.network.namespaces[n]);
-        Probe::start(spaces, last).map_err(Error::io("cannot send packets through the FEs"))
+        let none = || io::Error::other("the table has no route of IPv4");
+        let probed = self.sent[0].probed().ok_or_else(none);
+        let started = probed.and_then(|address| Probe::start(spaces, address));
+        started.map_err(Error::io("cannot send packets through the FEs"))
     }
 }
 
@@ -490,13 +496,13 @@ impl Sent {
         self.peer.flush()
     }
 
-    /// The prefix of IPv4 with the first next hop that is sent last.
-    fn probed(&self) -> IpNet {
-        let routes = self.prefixes.iter().zip(&self.is_second).rev();
-        let mut probed = routes.filter(|(prefix, second)| prefix.addr().is_ipv4() && !**second);
-        probed
-            .next()
-            .map_or(IpNet::default(), |(prefix, _)| *prefix)
+    /// The address of the prefix of IPv4 with the first next hop that is sent last.
+    fn probed(&self) -> Option<Ipv4Addr> {
+        let mut routes = self.prefixes.iter().zip(&self.is_second).rev();
+        routes.find_map(|(prefix, second)| match prefix {
+            IpNet::V4(prefix) if !second => Some(prefix.addr()),
+            _ => None,
+        })
     }
 
     /// Number of routes behind the first next hop.
@@ -555,10 +561,7 @@ struct Probe {
 }
 
 impl Probe {
-    fn start([from, to]: [&Namespace; 2], prefix: IpNet) -> io::Result<Self> {
-        let IpAddr::V4(address) = prefix.addr() else {
-            return Err(io::Error::other("the table has no route of IPv4"));
-        };
+    fn start([from, to]: [&Namespace; 2], address: Ipv4Addr) -> io::Result<Self> {
         let injector = from.enter(|| Injector::open("eth0"))??;
         let mut device = to.enter(|| AfPacket::open("eth0", af_packet::Options::default()))??;
         let probe = Self {
@@ -583,7 +586,7 @@ impl Probe {
             .name("probed".into())
             .spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
-                    let mut arrivals = arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut arrivals = lock(&arrivals);
                     let received = device.receive(64, &mut |frame| {
                         arrivals.extend(arrival(&frame.bytes));
                     });
@@ -597,30 +600,20 @@ impl Probe {
         Ok(probe)
     }
 
-    /// Waits for a packet that takes this way; returns when it arrived.
-    fn wait(&self, way: Way, patience: Duration) -> Result<Instant, Error> {
-        let began = Instant::now();
-        while began.elapsed() < patience {
-            let found = self
-                .arrivals()
-                .iter()
-                .rev()
-                .take_while(|(at, ..)| *at >= began)
-                .filter(|(_, taken, _)| *taken == way)
-                .map(|(at, ..)| *at)
-                .min();
-            if let Some(at) = found {
-                return Ok(at);
-            }
-            thread::sleep(STEP);
-        }
-        let why = io::Error::other("packets of r1 do not arrive at r2 that way");
-        Err(Error::io("timeout: the FEs do not forward")(why))
+    /// The first arrival since `began` of a packet that took this way.
+    fn first_since(&self, began: Instant, way: Way) -> Option<Instant> {
+        lock(&self.arrivals)
+            .iter()
+            .rev()
+            .take_while(|(at, ..)| *at >= began)
+            .filter(|(_, taken, _)| *taken == way)
+            .map(|(at, ..)| *at)
+            .min()
     }
 
     /// The number of packets between the arrivals since `began` that did not arrive.
     fn lost_since(&self, began: Instant) -> u64 {
-        let arrivals = self.arrivals();
+        let arrivals = lock(&self.arrivals);
         let numbers: HashSet<u32> = arrivals
             .iter()
             .filter(|(at, ..)| *at >= began)
@@ -630,10 +623,6 @@ impl Probe {
         first.zip(last).map_or(0, |(first, last)| {
             u64::from(last - first + 1) - numbers.len() as u64
         })
-    }
-
-    fn arrivals(&self) -> std::sync::MutexGuard<'_, Vec<Arrival>> {
-        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -656,10 +645,5 @@ fn arrival(frame: &[u8]) -> Option<Arrival> {
 
 /// Memory that the kernel cannot give back, in bytes.
 fn kernel_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("SUnreclaim:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or(0) << 10
+    memory_bytes("/proc/meminfo", "SUnreclaim:")
 }

@@ -7,6 +7,7 @@
 //! - [`full_table`]: a full table of routes (`weir bench full-table`)
 //!   - [`fpm`]: the routes, as zebra sends them
 //!   - [`installed`]: the routes of an FE's kernel
+//! - [`watch`]: progress, waits, and the end by a signal
 
 pub mod adjacency;
 mod flood;
@@ -15,3 +16,4 @@ pub mod full_table;
 mod installed;
 mod suite;
 mod topology;
+mod watch;

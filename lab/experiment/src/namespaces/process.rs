@@ -3,6 +3,7 @@
 //! The lab's [`Spawner`] starts every program, so no program outlives the lab. Every wait has a time limit. A
 //! program's standard error becomes part of the lab's error.
 
+use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -50,6 +51,11 @@ pub fn run_to_end(
     } else {
         Err(running.failed(&format!("{status}")))
     }
+}
+
+/// The memory in a line of a file like `/proc/PID/status`, in bytes; zero without this file or line.
+pub fn memory_bytes(file: &str, name: &str) -> u64 {
+    status_field(&fs::read_to_string(file).unwrap_or_default(), name) << 10
 }
 
 /// The number in a line of `/proc/PID/status`.

@@ -14,7 +14,7 @@ use weir_config::{quoted, written};
 use weir_live::namespace::{Namespace, Signal, Spawner};
 use weir_northbound::client;
 
-use super::process::{Running, status_field};
+use super::process::{Running, memory_bytes};
 use crate::cpu::cpu_seconds_of;
 use crate::error::Error;
 use crate::lines;
@@ -109,8 +109,7 @@ impl Router {
 
     /// Resident memory of the router, in bytes; zero if it has ended.
     pub fn memory_bytes(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.running.pid()));
-        status_field(&status.unwrap_or_default(), "VmRSS:") << 10
+        memory_bytes(&format!("/proc/{}/status", self.running.pid()), "VmRSS:")
     }
 
     /// Makes the router reload its configuration.

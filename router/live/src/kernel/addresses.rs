@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::IpAddr;
 
 use ipnet::IpNet;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage, AddressScope};
@@ -10,7 +9,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use super::links;
 use super::message::{self, KernelMessage};
-use super::netlink::{NetlinkSocket, Request};
+use super::netlink::{NetlinkSocket, Request, family};
 
 /// Of linux/if_addr.h: the prefix address (on a point-to-point link the peer's), and the local address.
 const IFA_ADDRESS: u16 = 1;
@@ -57,16 +56,12 @@ fn read(socket: &mut NetlinkSocket, index: u32) -> io::Result<BTreeSet<IpNet>> {
 }
 
 fn request(kind: u16, flags: libc::c_int, net: &IpNet, index: u32) -> Request {
-    let (family, bytes) = match net.addr() {
-        IpAddr::V4(a) => (libc::AF_INET, a.octets().to_vec()),
-        IpAddr::V6(a) => (libc::AF_INET6, a.octets().to_vec()),
-    };
     // struct ifaddrmsg: family, prefix length, flags, scope (universe), index
-    let mut header = vec![family as u8, net.prefix_len(), 0, 0];
+    let mut header = vec![family(net.addr()), net.prefix_len(), 0, 0];
     header.extend(index.to_ne_bytes());
     Request::new(kind, flags, &header)
-        .with(IFA_LOCAL, &bytes)
-        .with(IFA_ADDRESS, &bytes)
+        .with_address(IFA_LOCAL, net.addr())
+        .with_address(IFA_ADDRESS, net.addr())
         .acknowledged()
 }
 

@@ -27,7 +27,7 @@ use weir_model::{Discard, Target};
 use weir_path::ip::tables::Action;
 
 use super::netlink::{
-    DATAGRAM_BYTES_MAX, HEADER_BYTES, NetlinkSocket, Request, attribute, messages, u32_at,
+    DATAGRAM_BYTES_MAX, HEADER_BYTES, NetlinkSocket, Request, attribute, family, messages, u32_at,
 };
 use super::route_message::{self, Read};
 use super::routes::{RANK_MAIN, RouteTarget};
@@ -252,7 +252,7 @@ impl Installer {
 /// Length of `struct rtnexthop`.
 const RTNEXTHOP_BYTES: usize = 8;
 /// Attribute of a route: its next-hop object.
-const RTA_NH_ID: u16 = 30;
+pub const RTA_NH_ID: u16 = 30;
 
 fn request(change: &RouteChange) -> Request {
     match change {
@@ -306,8 +306,7 @@ const fn kind(discard: Discard) -> u8 {
 
 fn with_gateway(request: Request, attribute: u16, gateway: Option<IpAddr>) -> Request {
     match gateway {
-        Some(IpAddr::V4(gateway)) => request.with(attribute, &gateway.octets()),
-        Some(IpAddr::V6(gateway)) => request.with(attribute, &gateway.octets()),
+        Some(gateway) => request.with_address(attribute, gateway),
         None => request,
     }
 }
@@ -325,21 +324,15 @@ fn rtnexthop((hop, weight): &(NextHop, u16)) -> Vec<u8> {
 
 /// `struct rtmsg` of one of our routes.
 fn header(prefix: IpNet, scope: u8, kind: u8) -> [u8; RTMSG_BYTES] {
-    let family = match prefix {
-        IpNet::V4(_) => libc::AF_INET,
-        IpNet::V6(_) => libc::AF_INET6,
-    };
     let table = libc::RT_TABLE_MAIN;
-    let (family, len) = (family as u8, prefix.prefix_len());
+    let (family, len) = (family(prefix.addr()), prefix.prefix_len());
     [family, len, 0, 0, table, PROTOCOL, scope, kind, 0, 0, 0, 0]
 }
 
 fn with_prefix(request: Request, prefix: IpNet) -> Request {
-    let request = match prefix.network() {
-        IpAddr::V4(network) => request.with(libc::RTA_DST, &network.octets()),
-        IpAddr::V6(network) => request.with(libc::RTA_DST, &network.octets()),
-    };
-    request.with(libc::RTA_PRIORITY, &METRIC.to_ne_bytes())
+    request
+        .with_address(libc::RTA_DST, prefix.network())
+        .with(libc::RTA_PRIORITY, &METRIC.to_ne_bytes())
 }
 
 /// Whether a changed route may concern ours: another program may have replaced one of ours by its own.

@@ -144,7 +144,7 @@ mod tests {
         };
         let change = || {
             let socket = NetlinkSocket::open(libc::NETLINK_ROUTE).unwrap();
-            socket.join(libc::RTNLGRP_IPV4_ROUTE as u32).unwrap();
+            socket.join(libc::RTNLGRP_IPV4_ROUTE).unwrap();
             let [mut own, mut other] = [0; 2].map(|_| Installer::new().unwrap());
             let ignored = Ignored(socket.try_clone().unwrap());
             ignored.set(own.port().unwrap()).unwrap();

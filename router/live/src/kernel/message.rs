@@ -175,7 +175,7 @@ impl NextHopKind {
 }
 
 /// `RTM_NEWNEXTHOP` of linux/rtnetlink.h.
-pub(super) const RTM_NEWNEXTHOP: u16 = 104;
+pub const RTM_NEWNEXTHOP: u16 = 104;
 /// `RTM_DELNEXTHOP` of linux/rtnetlink.h.
 pub(super) const RTM_DELNEXTHOP: u16 = 105;
 /// `RTM_GETNEXTHOP` of linux/rtnetlink.h.
@@ -194,12 +194,15 @@ pub(super) const NHMSG_BYTES: usize = 8;
 const RTNH_F_DEAD: u32 = 1;
 /// Of linux/rtnetlink.h: the interface of a next hop has no carrier.
 const RTNH_F_LINKDOWN: u32 = 16;
-/// Attributes of linux/nexthop.h.
-pub(super) const NHA_ID: u16 = 1;
+/// Attribute of linux/nexthop.h: the identifier of a next-hop object.
+pub const NHA_ID: u16 = 1;
+/// Attribute of linux/nexthop.h: the interface.
+pub const NHA_OIF: u16 = 5;
+/// Attribute of linux/nexthop.h: the next router.
+pub const NHA_GATEWAY: u16 = 6;
+/// Other attributes of linux/nexthop.h.
 pub(super) const NHA_GROUP: u16 = 2;
 pub(super) const NHA_BLACKHOLE: u16 = 4;
-pub(super) const NHA_OIF: u16 = 5;
-pub(super) const NHA_GATEWAY: u16 = 6;
 const NHA_ENCAP: u16 = 8;
 const NHA_FDB: u16 = 11;
 /// Length of `struct nexthop_grp`.

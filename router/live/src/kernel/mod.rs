@@ -6,6 +6,7 @@
 //!
 //! - [`follow`]: keeps a copy of the kernel's tables up to date
 //! - [`tables`], [`message`]: the part of [`follow`] without sockets
+//! - [`netlink`]: sockets, and the form of messages
 //! - [`fpm`]: takes routes from FRR's zebra by FPM, next to the kernel's
 //! - [`neighbours`]: asks the kernel to find a next hop's MAC address and to keep it valid
 //! - [`transit`]: the rules that keep transit away from the kernel and limit the machine's own packets to a share of a
@@ -39,6 +40,7 @@ pub mod losses;
 pub mod message;
 pub mod neighbours;
 pub mod netfilter;
+pub mod netlink;
 pub mod state;
 pub mod tables;
 pub mod transit;
@@ -51,7 +53,6 @@ mod iptables;
 mod lacking;
 mod lending;
 mod local;
-mod netlink;
 mod nft;
 mod route_message;
 mod routes;

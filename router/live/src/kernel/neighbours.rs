@@ -34,7 +34,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use weir_path::ip::tables::{Neighbour, NeighbourKey, Tables};
 
-use super::netlink::{NetlinkSocket, Request, attribute, u16_at, u32_at};
+use super::netlink::{NetlinkSocket, Request, attribute, family, u16_at, u32_at};
 
 /// Maximum neighbours verified in one call: a bound on its duration, about 10 us for each.
 const VERIFIED_MAX: usize = 4096;
@@ -259,19 +259,11 @@ fn request(
     entry_flags: u8,
 ) -> Request {
     const NDA_DST: u16 = 1;
-    let family = match address {
-        IpAddr::V4(_) => libc::AF_INET,
-        IpAddr::V6(_) => libc::AF_INET6,
-    };
-    let mut header = vec![family as u8, 0, 0, 0];
+    let mut header = vec![family(address), 0, 0, 0];
     header.extend_from_slice(&interface.to_ne_bytes());
     header.extend_from_slice(&libc::NUD_NONE.to_ne_bytes());
     header.extend_from_slice(&[entry_flags, 0]);
-    let request = Request::new(kind, flags, &header);
-    match address {
-        IpAddr::V4(a) => request.with(NDA_DST, &a.octets()),
-        IpAddr::V6(a) => request.with(NDA_DST, &a.octets()),
-    }
+    Request::new(kind, flags, &header).with_address(NDA_DST, address)
 }
 
 /// Ignores the error that the entry or its interface no longer exists.

@@ -8,6 +8,7 @@
 //! ```
 
 use std::io::{self, Read};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
@@ -281,15 +282,23 @@ pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(*bytes))
 }
 
+/// The family of an address in the headers of messages: `AF_INET` or `AF_INET6`.
+pub fn family(address: IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(_) => libc::AF_INET as u8,
+        IpAddr::V6(_) => libc::AF_INET6 as u8,
+    }
+}
+
 /// A message under construction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Request {
+pub struct Request {
     bytes: Vec<u8>,
 }
 
 impl Request {
     /// A request with the header of its family.
-    pub(crate) fn new(kind: u16, flags: libc::c_int, header: &[u8]) -> Self {
+    pub fn new(kind: u16, flags: libc::c_int, header: &[u8]) -> Self {
         let mut bytes = vec![0; HEADER_BYTES];
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
         let flags = (libc::NLM_F_REQUEST | flags) as u16;
@@ -299,9 +308,17 @@ impl Request {
     }
 
     /// Adds an attribute.
-    pub(crate) fn with(mut self, kind: u16, value: &[u8]) -> Self {
+    pub fn with(mut self, kind: u16, value: &[u8]) -> Self {
         self.put(kind, value);
         self
+    }
+
+    /// Adds an attribute that is an address.
+    pub fn with_address(self, kind: u16, address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(address) => self.with(kind, &address.octets()),
+            IpAddr::V6(address) => self.with(kind, &address.octets()),
+        }
     }
 
     /// Adds an attribute that is a number in network byte order, as netfilter uses them.
@@ -344,7 +361,7 @@ impl Request {
     }
 
     /// The finished bytes, with this sequence number.
-    pub(crate) fn numbered(&self, sequence: u32) -> Vec<u8> {
+    pub fn numbered(&self, sequence: u32) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         let len = bytes.len() as u32;
         bytes[0..4].copy_from_slice(&len.to_ne_bytes());
