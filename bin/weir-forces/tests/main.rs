@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
+mod bird;
 #[path = "../../weir/tests/common/mod.rs"]
 mod common;
 mod controllers;

@@ -105,7 +105,7 @@ impl Drop for Folder {
 }
 
 /// Prefix, next router and state of each route of the FE, with an entry for each of several next hops.
-fn routes(elements: &Elements) -> Vec<String> {
+pub(crate) fn routes(elements: &Elements) -> Vec<String> {
     let routes = client::get::<Value>(&elements.socket(), "/v1/service/route").unwrap();
     let text = |value: &Value| match value.as_str() {
         None | Some("") => "-".to_owned(),

@@ -69,7 +69,7 @@ pub const ROUTER_CLASS: Class = Class {
         Parameter::new(
             "protocols",
             Kind::Text(256),
-            "ospf isis bgp static",
+            "ospf isis bgp static bird",
             "protocols, separated by spaces, whose routes the FE gets; it gets connected routes always",
         )
         .id(3),
