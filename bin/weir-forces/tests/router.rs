@@ -1,17 +1,13 @@
 //! A routing suite of `weir ce` routes for a `weir fe`. The suite is the kernel of a network namespace with the TAPs
 //! of the FE: `ip route` has the part of the daemons.
 
-use std::io::{self, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixDatagram;
+use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use serde_json::Value;
 use weir_benches::testbed::run;
+use weir_forces_lab::network::keeper::Keeper;
 use weir_northbound::client;
 
 use crate::common::{self, eventually, eventually_or};
@@ -291,16 +287,15 @@ fn taps_and_routes_outlive_the_control_element() {
     };
     let place = format!("-n {}", suite.0);
     let folder = Folder::new();
+    let keeper = Keeper::start(&folder.0).unwrap();
     let manager = folder.0.join("notify");
-    let keeper = UnixDatagram::bind(&manager).unwrap();
-    keeper
-        .set_read_timeout(Some(Duration::from_secs(30)))
-        .unwrap();
     let notify = ("NOTIFY_SOCKET", manager.to_str().unwrap());
     let Some(mut elements) = Elements::with(&suite.config(), &[notify], &place) else {
         return;
     };
-    let kept = [receive(&keeper), receive(&keeper)];
+    eventually("the TAPs are kept", || {
+        keeper.names() == ["edge1.lan", "edge1.wan"]
+    });
     let lines = |verb: &str, from: usize, to: usize| -> String {
         let line = |n: usize| {
             format!(
@@ -341,19 +336,14 @@ fn taps_and_routes_outlive_the_control_element() {
     let answer = elements.ping("-c 1 -W 10 10.77.2.2");
     assert!(answer.contains("bytes from 10.77.2.2"), "{answer}");
 
-    // As a service manager starts it: the files from the third on, with their names.
-    let weir = common::weir();
-    let names = format!("{}:{}", kept[0].0, kept[1].0);
-    let script = format!(
-        "exec 3<&0 4<&1 </dev/null >/dev/null\nLISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES={names} exec {} ce \"$0\"\n",
-        weir.display()
-    );
-    let [first, second] = kept.map(|(_, file)| Stdio::from(file));
-    let mut command = Command::new("sh");
+    let mut command = keeper.command(&common::weir());
     let log = std::fs::File::create(folder.0.join("log")).unwrap();
     let config = elements.hosts.configure("ce", &suite.config());
-    command.args(["-c", &script]).arg(config).envs([notify]);
-    command.stdin(first).stdout(second).stderr(log);
+    command.arg("ce").arg(config);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log);
     let started = elements.hosts.spawner.spawn(&elements.control, command);
     elements.processes.push(started.unwrap());
     let log = || std::fs::read_to_string(folder.0.join("log")).unwrap();
@@ -370,21 +360,4 @@ fn taps_and_routes_outlive_the_control_element() {
     let answer = elements.ping("-c 1 -W 10 10.77.1.8");
     assert!(answer.contains("bytes from 10.77.1.8"), "{answer}");
     assert_eq!(["edge1.lan", "edge1.wan"].map(changes), before);
-}
-
-/// The next file that a program gives to its service manager, with its name.
-fn receive(keeper: &UnixDatagram) -> (String, OwnedFd) {
-    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut room);
-    let mut text = [0; 512];
-    let mut part = [IoSliceMut::new(&mut text)];
-    let received = recvmsg(keeper, &mut part, &mut control, RecvFlags::empty()).unwrap();
-    let files = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
-        _ => None,
-    });
-    let text = std::str::from_utf8(&text[..received.bytes]).unwrap();
-    assert!(text.contains("FDSTORE=1"), "{text}");
-    let name = text.lines().find_map(|line| line.strip_prefix("FDNAME="));
-    (name.unwrap().to_owned(), files.unwrap())
 }

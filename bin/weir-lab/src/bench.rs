@@ -11,7 +11,7 @@ use weir_benches::{
     transfers, translation,
 };
 use weir_forces_lab::associations::{self, Bench, Row};
-use weir_forces_lab::network::full_table;
+use weir_forces_lab::network::{full_table, kills};
 use weir_forces_live::tml::Transport;
 use weir_fpf_lab::memory::{encapsulation, headers};
 
@@ -103,6 +103,18 @@ pub(crate) enum BenchCommand {
         /// Seconds of changes
         #[arg(long, default_value = "60.0", value_parser = seconds)]
         seconds: f64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// A CE that is killed again and again, under a flood and changing routes: lost packets, adjacencies of FRR (needs root)
+    CeKills {
+        /// How often the CE is killed
+        #[arg(long, default_value = "100", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+        kills: u64,
+        /// Seed of the flood, of the changes and of the pauses
+        #[arg(long, default_value = "1")]
+        seed: u64,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -271,6 +283,15 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
                 interrupt: weir_experiment::interrupt_flag().map_err(failure)?,
             });
             show(json, &report.map_err(failure)?, full_table_text)
+        }
+        BenchCommand::CeKills { kills, seed, json } => {
+            let report = kills::run(&kills::Options {
+                kills,
+                seed,
+                executable: None,
+                interrupt: weir_experiment::interrupt_flag().map_err(failure)?,
+            });
+            show(json, &report.map_err(failure)?, kills_text)
         }
         BenchCommand::Pacing { seconds, json } => {
             let rows = pacing::run(seconds).map_err(failed)?;
@@ -536,6 +557,40 @@ fn full_table_text(report: &full_table::Report) -> String {
          other programs kept {others_cpu_ratio:.1} CPUs busy\n",
         kernel_bytes >> 20,
         moved_s * 1e3,
+    )
+}
+
+fn kills_text(report: &kills::Report) -> String {
+    let mut table = Table::new(&[
+        Left("PROTOCOL"),
+        Right("LOST, FLOODED PORT"),
+        Right("LOST, OTHER PORTS"),
+    ]);
+    for (name, flaps) in &report.flaps {
+        table.row([
+            (*name).to_owned(),
+            flaps.same_port.to_string(),
+            flaps.elsewhere.to_string(),
+        ]);
+    }
+    let kills::Report {
+        kills,
+        in_sync_s: [median, maximum],
+        lost,
+        length_s,
+        flood_per_s,
+        changes,
+        wrong,
+        others_cpu_ratio,
+        ..
+    } = report;
+    format!(
+        "{table}\nthe CE was killed {kills} times in {length_s:.0} s, beside {flood_per_s:.0} exceptions/s and {changes} changes of \
+         routes\n\
+         all FEs in sync again after {median:.2} s (median), {maximum:.2} s (maximum)\n\
+         packets lost: {lost}\n\
+         routes that are wrong at the end: {wrong}\n\
+         other programs kept {others_cpu_ratio:.1} CPUs busy\n"
     )
 }
 

@@ -22,7 +22,7 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -43,6 +43,7 @@ pub use super::flood::Kind;
 pub use super::suite::{AllFlaps, Flaps, PROTOCOLS, Protocol};
 
 use super::flood::Flood;
+use super::keeper::Keeper;
 use super::suite::{self, Suite};
 use super::topology::{self, FLOODED, Network};
 use super::watch::{Watch, timeout};
@@ -55,9 +56,9 @@ pub const TITLE: &str =
     "OSPF, IS-IS, BGP and BFD of FRR on a control element, under a flood of exceptions";
 
 /// Rate of the channel from each FE to the CE.
-const CHANNEL: Rate = Rate::from_bps(1_500_000);
+pub(super) const CHANNEL: Rate = Rate::from_bps(1_500_000);
 /// Rate of the flood, in multiples of the channel's.
-const TIMES: u64 = 10;
+pub(super) const TIMES: u64 = 10;
 /// Adjacencies must come up within this time.
 const UP_MAX: Duration = Duration::from_secs(60);
 /// Time limit of a wait for an adjacency or a route under a flood.
@@ -150,11 +151,18 @@ pub struct Row {
     pub others_cpu_ratio: f64,
 }
 
+/// Returns an error if FRR cannot be started here.
+pub(super) fn prepare() -> Result<(), Error> {
+    suite::check_installed()?;
+    let raised = namespace::raise_file_limit(FILES);
+    raised
+        .map(drop)
+        .map_err(Error::io("cannot raise the limit of open files"))
+}
+
 /// Runs all variants.
 pub fn run(options: &Options) -> Result<Vec<Row>, Error> {
-    suite::check_installed()?;
-    namespace::raise_file_limit(FILES)
-        .map_err(Error::io("cannot raise the limit of open files"))?;
+    prepare()?;
     let programs = Programs::new(options.executable.as_deref())?;
     let mut watch = Watch::new(options.progress, &options.interrupt);
     let mut rows = Vec::new();
@@ -181,7 +189,7 @@ fn run_one(
 ) -> Result<Row, Error> {
     let (others, started) = (Others::now(), Instant::now());
     watch.show("building")?;
-    let mut bed = Bed::new(variant, programs)?;
+    let mut bed = Bed::new(variant, programs, false)?;
     watch.show("waiting for adjacencies")?;
     bed.must_come_up(watch)?;
     bed.add_route(programs)?;
@@ -232,39 +240,71 @@ fn run_one(
 }
 
 /// The network with its elements and routers, which are removed when this value is dropped.
-struct Bed {
-    suite: Suite, // dropped before the namespaces
+pub(super) struct Bed {
+    pub(super) suite: Suite, // dropped before the namespaces
     ce: Option<Router>,
     fes: Vec<Router>,
-    network: Network,
+    pub(super) network: Network,
     variant: Variant,
+    keeper: Option<Keeper>,
     folder: Folder,
 }
 
 impl Bed {
-    fn new(variant: Variant, programs: &Programs) -> Result<Self, Error> {
+    /// Starts everything. `keeps`: whether TAPs outlive the CE; then BGP does not depend on BFD, whose packets nobody
+    /// answers without a CE.
+    pub(super) fn new(variant: Variant, programs: &Programs, keeps: bool) -> Result<Self, Error> {
         let folder = Folder::new().map_err(Error::io("cannot create a private folder"))?;
         // FRR runs as another user, and its folders are below this one, whose list of files stays private.
         fs::set_permissions(folder.path(), Permissions::from_mode(0o711))
             .map_err(Error::io("cannot open the private folder to FRR"))?;
         write_keys(folder.path(), topology::FES).map_err(Error::io("cannot write certificates"))?;
         let network = Network::build()?;
-        let suite = Suite::start(&network, folder.path())?;
-        let ce = start_ce(&network, programs, folder.path(), variant)?;
+        let suite = Suite::start(&network, folder.path(), !keeps)?;
+        let keeper = keeps.then(|| Keeper::start(folder.path())).transpose();
         let channel = Some((variant.schedule, CHANNEL));
-        let fes = network.start_fes(programs, folder.path(), channel)?;
-        Ok(Self {
+        let mut bed = Self {
             suite,
-            ce: Some(ce),
-            fes,
+            ce: None,
+            fes: Vec::new(),
             network,
             variant,
+            keeper: keeper.map_err(Error::io("cannot keep the TAPs of the CE"))?,
             folder,
-        })
+        };
+        bed.start_ce(programs)?;
+        bed.fes = bed
+            .network
+            .start_fes(programs, bed.folder.path(), channel)?;
+        Ok(bed)
+    }
+
+    /// Starts the CE; kills an earlier one.
+    pub(super) fn start_ce(&mut self, programs: &Programs) -> Result<(), Error> {
+        drop(self.ce.take());
+        let program = programs.with("ce")?;
+        let command = match &self.keeper {
+            Some(keeper) => keeper.command(&program),
+            None => Command::new(program),
+        };
+        let (network, variant) = (&self.network, self.variant);
+        let ce = network.start_ce(command, self.folder.path(), |socket| {
+            topology::ce_configuration(network, variant.has_classes, None, socket)
+        });
+        self.ce = Some(ce?);
+        Ok(())
+    }
+
+    /// Whether all FEs are in their desired states.
+    pub(super) fn is_in_sync(&self) -> bool {
+        let fes = self.ce.as_ref().map(|ce| ce.page("fes"));
+        let fes = fes.unwrap_or_default();
+        let mut fes = fes.as_array().into_iter().flatten();
+        fes.all(|fe| fe["state"] == "in sync")
     }
 
     /// Gives fe1 the route that the flood needs.
-    fn add_route(&self, programs: &Programs) -> Result<(), Error> {
+    pub(super) fn add_route(&self, programs: &Programs) -> Result<(), Error> {
         let mut command = Command::new(programs.with("route")?);
         let socket = router::socket(self.folder.path(), topology::CE_NAME);
         command
@@ -284,7 +324,7 @@ impl Bed {
     }
 
     /// Returns an error if a process has ended.
-    fn check(&mut self) -> Result<(), Error> {
+    pub(super) fn check(&mut self) -> Result<(), Error> {
         let mut all = self.fes.iter_mut().chain(&mut self.ce);
         all.try_for_each(Router::check)?;
         self.suite.check()
@@ -300,7 +340,7 @@ impl Bed {
     }
 
     /// Waits until all adjacencies are up; returns an error if they are not.
-    fn must_come_up(&mut self, watch: &mut Watch<'_>) -> Result<(), Error> {
+    pub(super) fn must_come_up(&mut self, watch: &mut Watch<'_>) -> Result<(), Error> {
         if self.comes_up(watch)? {
             return Ok(());
         }
@@ -323,27 +363,10 @@ impl Bed {
     /// Kills the CE and starts another at once.
     fn kill(&mut self, programs: &Programs, watch: &mut Watch<'_>) -> Result<Option<f64>, Error> {
         let began = Instant::now();
-        drop(self.ce.take()); // kills it
-        self.ce = Some(start_ce(
-            &self.network,
-            programs,
-            self.folder.path(),
-            self.variant,
-        )?);
+        self.start_ce(programs)?;
         // Devices of the old CE are deleted with it, so a neighbour that is Full now belongs to the new CE.
         let is_full = |_: &mut _| Ok(self.network.has_devices() && self.suite.is_full());
         let full = watch.time((STEP, UP_MAX), is_full)?;
         Ok(full.map(|_| began.elapsed().as_secs_f64()))
     }
-}
-
-fn start_ce(
-    network: &Network,
-    programs: &Programs,
-    folder: &Path,
-    variant: Variant,
-) -> Result<Router, Error> {
-    network.start_ce(programs, folder, |socket| {
-        topology::ce_configuration(network, variant.has_classes, None, socket)
-    })
 }

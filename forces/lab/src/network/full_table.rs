@@ -18,8 +18,9 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -34,16 +35,12 @@ use weir_experiment::folder::Folder;
 use weir_experiment::namespaces::process::memory_bytes;
 use weir_experiment::namespaces::router::Router;
 use weir_experiment::programs::Programs;
-use weir_live::device::af_packet::{self, AfPacket};
-use weir_live::device::injector::Injector;
-use weir_live::device::{Device, interface};
-use weir_live::mutex::lock;
+use weir_live::device::interface;
 use weir_live::namespace::Namespace;
-use weir_path::link::offload::Offload;
 
-use super::flood;
 use super::fpm::{self, Peer};
 use super::installed;
+use super::probe::{Probe, Way};
 use super::topology::{self, FES, FLOODED, NEIGHBOUR, Network, fe_name, ports, router};
 use super::watch::{Watch, timeout};
 use crate::channel::write_keys;
@@ -58,12 +55,8 @@ const MOVE_MAX: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(500);
 /// Interval between two looks at the whole network.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// Interval between two packets of r1, and between two bursts of changed routes.
+/// Interval between two bursts of changed routes, and between two looks at packets.
 const STEP: Duration = Duration::from_millis(1);
-/// Bytes of a frame before its TTL, and before the port of UDP.
-const TTL_AT: usize = 22;
-const PORT_AT: usize = 36;
-const PORT: u16 = 4789;
 /// The failure if a CE does not take routes.
 const SENDING: &str = "cannot send routes by FPM";
 /// The route that is sent last, behind all others.
@@ -525,7 +518,8 @@ impl Sent {
 }
 
 fn start_ce(network: &Network, programs: &Programs, folder: &Path) -> Result<Router, Error> {
-    network.start_ce(programs, folder, |socket| {
+    let command = Command::new(programs.with("ce")?);
+    network.start_ce(command, folder, |socket| {
         topology::ce_configuration(network, true, Some(fpm::ADDRESS), socket)
     })
 }
@@ -539,108 +533,6 @@ fn indices(n: u32, namespace: &Namespace, ports: &[topology::Port; 2]) -> io::Re
 /// The identifier of the object for a next hop.
 fn object(address: IpAddr, is_second: bool) -> u32 {
     1 + u32::from(is_second) + 2 * u32::from(address.is_ipv6())
-}
-
-/// How packets of r1 reach r2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// Through fe1 and fe2.
-    Direct,
-    /// Through fe3 too.
-    Around,
-}
-
-/// An arrived packet: when, which way, and its number.
-type Arrival = (Instant, Way, u32);
-
-/// Packets from r1 to r2, one each millisecond, until this value is dropped.
-#[derive(Debug)]
-struct Probe {
-    stop: Arc<AtomicBool>,
-    arrivals: Arc<Mutex<Vec<Arrival>>>,
-}
-
-impl Probe {
-    fn start([from, to]: [&Namespace; 2], address: Ipv4Addr) -> io::Result<Self> {
-        let injector = from.enter(|| Injector::open("eth0"))??;
-        let mut device = to.enter(|| AfPacket::open("eth0", af_packet::Options::default()))??;
-        let probe = Self {
-            stop: Arc::default(),
-            arrivals: Arc::default(),
-        };
-        let stop = Arc::clone(&probe.stop);
-        thread::Builder::new().name("probe".into()).spawn(move || {
-            let began = Instant::now();
-            for number in 0_u32.. {
-                let frame = flood::udp_packet(address.octets(), PORT, number);
-                // The kernel refuses a frame if it has no buffer space; then it counts as lost.
-                let _ = injector.send(&frame, &Offload::NONE);
-                if stop.load(Ordering::Relaxed) {
-                    return;
-                }
-                thread::sleep((STEP * (number + 1)).saturating_sub(began.elapsed()));
-            }
-        })?;
-        let (stop, arrivals) = (Arc::clone(&probe.stop), Arc::clone(&probe.arrivals));
-        thread::Builder::new()
-            .name("probed".into())
-            .spawn(move || {
-                while !stop.load(Ordering::Relaxed) {
-                    let mut arrivals = lock(&arrivals);
-                    let received = device.receive(64, &mut |frame| {
-                        arrivals.extend(arrival(&frame.bytes));
-                    });
-                    drop(arrivals);
-                    if received.is_err() {
-                        return; // the packets count as lost
-                    }
-                    thread::sleep(STEP / 4);
-                }
-            })?;
-        Ok(probe)
-    }
-
-    /// The first arrival since `began` of a packet that took this way.
-    fn first_since(&self, began: Instant, way: Way) -> Option<Instant> {
-        lock(&self.arrivals)
-            .iter()
-            .rev()
-            .take_while(|(at, ..)| *at >= began)
-            .filter(|(_, taken, _)| *taken == way)
-            .map(|(at, ..)| *at)
-            .min()
-    }
-
-    /// The number of packets between the arrivals since `began` that did not arrive.
-    fn lost_since(&self, began: Instant) -> u64 {
-        let arrivals = lock(&self.arrivals);
-        let numbers: HashSet<u32> = arrivals
-            .iter()
-            .filter(|(at, ..)| *at >= began)
-            .map(|(.., number)| *number)
-            .collect();
-        let (first, last) = (numbers.iter().min(), numbers.iter().max());
-        first.zip(last).map_or(0, |(first, last)| {
-            u64::from(last - first + 1) - numbers.len() as u64
-        })
-    }
-}
-
-impl Drop for Probe {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-    }
-}
-
-/// The arrival of a frame now, if it is a packet of r1.
-fn arrival(frame: &[u8]) -> Option<Arrival> {
-    let port = u16::from_be_bytes(*frame.get(PORT_AT..)?.first_chunk()?);
-    let number = u32::from_be_bytes(*frame.get(PORT_AT + 6..)?.first_chunk()?);
-    let way = match flood::TTL - frame[TTL_AT].min(flood::TTL) {
-        2 => Way::Direct,
-        _ => Way::Around,
-    };
-    (port == PORT).then(|| (Instant::now(), way, number))
 }
 
 /// Memory that the kernel cannot give back, in bytes.

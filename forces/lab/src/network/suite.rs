@@ -243,17 +243,26 @@ struct Node {
 }
 
 impl Suite {
-    /// Starts all daemons, with their files in folders below `folder`.
-    pub(super) fn start(network: &Network, folder: &Path) -> Result<Self, Error> {
+    /// Starts all daemons, with their files in folders below `folder`. `follows_bfd`: whether a session of BGP ends with
+    /// that of BFD.
+    pub(super) fn start(
+        network: &Network,
+        folder: &Path,
+        follows_bfd: bool,
+    ) -> Result<Self, Error> {
         let routers = (1..=FES).map(|n| (router(n), Configuration::of_router(n)));
         let neighbours = (1..).zip(NEIGHBOURS);
         let neighbours = neighbours.map(|(n, name)| {
             let place = NEIGHBOUR + n as usize - 1;
             (place, Configuration::of_neighbour(n, name))
         });
-        let nodes = routers
-            .chain(neighbours)
-            .map(|(place, configuration)| Node::start(network, place, &configuration, folder));
+        let nodes = routers.chain(neighbours).map(|(place, configuration)| {
+            let configuration = Configuration {
+                follows_bfd,
+                ..configuration
+            };
+            Node::start(network, place, &configuration, folder)
+        });
         Ok(Self {
             nodes: nodes.collect::<Result<_, _>>()?,
         })
@@ -483,6 +492,8 @@ struct Configuration {
     peers: Vec<(String, u32)>,
     /// A network that BGP announces.
     announces: Option<String>,
+    /// Whether a session of BGP ends with that of BFD.
+    follows_bfd: bool,
 }
 
 impl Configuration {
@@ -497,6 +508,7 @@ impl Configuration {
             own_as: OWN_AS,
             peers: sessions(n),
             announces: None,
+            follows_bfd: true,
         }
     }
 
@@ -513,6 +525,7 @@ impl Configuration {
             own_as: OWN_AS + n,
             peers: Vec::from_iter(has_bgp.then(|| (format!("10.0.{n}.1"), OWN_AS))),
             announces: is_edge.then(|| format!("{}/32", loopback(n))),
+            follows_bfd: true,
         }
     }
 
@@ -548,6 +561,10 @@ impl Configuration {
                 ),
             ),
             "bgpd" => self.add_bgp(&mut text),
+            "bfdd" if !self.follows_bfd => {
+                text += "bfd\n";
+                text.extend(self.peers.iter().map(|(peer, _)| format!(" peer {peer}\n")));
+            }
             // zebra has the addresses of the kernel, and bfdd the peers of bgpd.
             _ => {}
         }
@@ -573,8 +590,11 @@ impl Configuration {
             let _ = write!(
                 text,
                 " neighbor {peer} remote-as {peer_as}\n neighbor {peer} timers 1 4\n \
-                 neighbor {peer} timers connect 2\n neighbor {peer} bfd\n"
+                 neighbor {peer} timers connect 2\n"
             );
+            if self.follows_bfd {
+                let _ = writeln!(text, " neighbor {peer} bfd");
+            }
         }
         if let Some(network) = &self.announces {
             let _ = write!(text, " address-family ipv4 unicast\n  network {network}\n");

@@ -183,21 +183,21 @@ impl Network {
     }
 
     /// Runs `ip` in a namespace, with one command per line.
-    fn ip(&self, namespace: &Namespace, batch: &str) -> Result<(), Error> {
+    pub(super) fn ip(&self, namespace: &Namespace, batch: &str) -> Result<(), Error> {
         let mut command = Command::new("ip");
         command.args(["-batch", "-"]);
         run_to_end(&self.spawner, namespace, "ip", command, batch)
     }
 
-    /// Starts the CE, and waits until it listens.
+    /// Starts the CE by this command without arguments, and waits until it listens.
     pub(super) fn start_ce(
         &self,
-        programs: &Programs,
+        command: Command,
         folder: &Path,
         configuration: impl FnOnce(&Path) -> String,
     ) -> Result<Router, Error> {
         let place = (&self.spawner, &self.namespaces[CE]);
-        let mut ce = Router::start(place, (programs, "ce"), folder, CE_NAME, configuration)?;
+        let mut ce = Router::start_by(place, (command, "ce"), folder, CE_NAME, configuration)?;
         ce.wait_ready("fes")?;
         Ok(ce)
     }

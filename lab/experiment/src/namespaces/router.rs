@@ -48,8 +48,20 @@ impl Router {
     /// Writes the configuration of the router `name` into `folder` and starts `weir` with this command. The router is
     /// not ready yet.
     pub fn start(
-        (spawner, namespace): (&Spawner, &Namespace),
+        place: (&Spawner, &Namespace),
         (programs, subcommand): (&Programs, &str),
+        folder: &Path,
+        name: &str,
+        configuration: impl FnOnce(&Path) -> String,
+    ) -> Result<Self, Error> {
+        let command = Command::new(programs.with(subcommand)?);
+        Self::start_by(place, (command, subcommand), folder, name, configuration)
+    }
+
+    /// Like [`Self::start`], by a command that starts the program with the arguments that it gets.
+    pub fn start_by(
+        (spawner, namespace): (&Spawner, &Namespace),
+        (mut command, subcommand): (Command, &str),
         folder: &Path,
         name: &str,
         configuration: impl FnOnce(&Path) -> String,
@@ -58,7 +70,6 @@ impl Router {
         let file = folder.join(format!("{name}.toml"));
         fs::write(&file, configuration(&socket))
             .map_err(Error::io(format!("cannot write {}", file.display())))?;
-        let mut command = Command::new(programs.with(subcommand)?);
         command.arg(subcommand).arg(&file);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(Stdio::piped());
