@@ -48,8 +48,9 @@ const SETTLE: Duration = Duration::from_millis(10);
 const REST_FACTOR: u32 = 4;
 /// Longer than any router runs without a change.
 const NEVER: Duration = Duration::from_secs(86_400 * 365);
-/// Receive buffer for pending changes: about fifty thousand.
-pub(super) const RECEIVE_BUFFER_BYTES: usize = 16 << 20;
+/// Receive buffer for pending changes: about two hundred thousand, twenty seconds of a busy full table. Rereading such a
+/// table takes seconds.
+pub(super) const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
 /// Maximum datagrams taken at once: endless changes must not block everything else.
 const WAITING_MAX: u32 = 1 << 20;
 /// How often settings are read whose changes the kernel does not announce.
