@@ -5,6 +5,7 @@
 //! - [`tables`]: the interfaces, routes and neighbours that forwarding looks up; `route`: a route; `lookup`: longest
 //!   prefix match; [`next_hop_cache`]: a cache in front of them
 //! - [`source_check`]: whether a packet, above all its source, is acceptable at its ingress port
+//! - [`neighbour_answer`]: answers to requests for the MAC addresses of a control element's addresses
 //! - [`waiting`]: packets whose neighbour is not resolved yet; [`resolution`]: which neighbours are being resolved
 //! - [`own_address`]: the address from which the router sends an error
 //! - [`icmp_error`]: errors about packets that are not forwarded; [`icmp_cause`]: their causes; [`error_budget`]: their
