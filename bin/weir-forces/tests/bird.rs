@@ -15,7 +15,8 @@ use crate::router::{Named, routes};
 struct Bird(Child);
 
 impl Bird {
-    /// Starts BIRD for a router whose only link is `device`. `networks`: what it announces in OSPF, by family.
+    /// Starts BIRD for a router whose only link is `device`. `networks`: the networks that it
+    /// announces in OSPF, by family.
     fn start(
         (elements, namespace): (&Elements, &Namespace),
         id: &str,

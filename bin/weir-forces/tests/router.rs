@@ -293,7 +293,7 @@ fn taps_and_routes_outlive_the_control_element() {
     let Some(mut elements) = Elements::with(&suite.config(), &[notify], &place) else {
         return;
     };
-    eventually("the TAPs are kept", || {
+    eventually("the keeper has the TAPs", || {
         keeper.names() == ["edge1.lan", "edge1.wan"]
     });
     let lines = |verb: &str, from: usize, to: usize| -> String {

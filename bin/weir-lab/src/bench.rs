@@ -107,7 +107,7 @@ pub(crate) enum BenchCommand {
         #[arg(long)]
         json: bool,
     },
-    /// A CE that is killed again and again, under a flood and changing routes: lost packets, adjacencies of FRR (needs root)
+    /// A CE that is killed many times, under a flood and changing routes: lost packets, adjacencies of FRR (needs root)
     CeKills {
         /// How often the CE is killed
         #[arg(long, default_value = "100", value_parser = clap::value_parser!(u64).range(1..=10_000))]
@@ -585,7 +585,7 @@ fn kills_text(report: &kills::Report) -> String {
         ..
     } = report;
     format!(
-        "{table}\nthe CE was killed {kills} times in {length_s:.0} s, beside {flood_per_s:.0} exceptions/s and {changes} changes of \
+        "{table}\nthe CE was killed {kills} times in {length_s:.0} s, with {flood_per_s:.0} exceptions/s and {changes} changes of \
          routes\n\
          all FEs in sync again after {median:.2} s (median), {maximum:.2} s (maximum)\n\
          packets lost: {lost}\n\

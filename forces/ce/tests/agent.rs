@@ -1319,7 +1319,7 @@ fn routes_that_shift_together_move_before_their_own_changes_come() {
     shift(&mut world, ["192.0.2.5", "192.0.2.7"], 102);
     assert_eq!(ends(&world, "192.0.2.5"), 104);
 
-    // An FE that is away is compared as a whole later: nothing moves then.
+    // An FE without an association is compared as a whole when it returns: nothing moves then.
     world.control.complete_routes(world.now, "edge1");
     world.run(Span::from_millis(100));
     world.lose(false);

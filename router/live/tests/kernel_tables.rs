@@ -418,12 +418,14 @@ fn after_any_changes_the_tables_are_the_kernels() {
 #[test]
 fn more_changes_than_the_socket_holds_are_caught_up() {
     in_namespace(|| {
+        const ROUTES: usize = 100_000;
         two_links();
         let followed = Followed::start();
-        let lines = (0..100_000).map(|n| {
+        let lines = (0..3 * ROUTES).map(|change| {
+            let (n, gateway) = (change % ROUTES, 2 + change / ROUTES % 2);
             let (high, low) = (n / 256 % 256, n % 256);
             format!(
-                "route add 172.{}.{high}.{low}/32 via 10.0.0.2\n",
+                "route replace 172.{}.{high}.{low}/32 via 10.0.0.{gateway}\n",
                 16 + n / 65_536
             )
         });
@@ -438,7 +440,7 @@ fn more_changes_than_the_socket_holds_are_caught_up() {
             "awk '$9 > 0 && $2 == 0 { n += $9 } END { print n }' /proc/thread-self/net/netlink";
         assert_ne!(run(lost).trim(), "");
         drop(held);
-        followed.awaits("all routes", |t| t.route_count() >= 100_000);
+        followed.awaits("all routes", |t| t.route_count() >= ROUTES);
         followed.agrees();
     });
 }

@@ -1,5 +1,5 @@
-//! Answers to ARP requests and neighbour solicitations for addresses that the machine's kernel does not have: those of a
-//! control element.
+//! Answers to ARP requests and neighbour solicitations for addresses of a control element, which the machine's kernel does
+//! not have.
 //!
 //! Source: RFC 826; RFC 4861, sections 7.1.1 (which solicitations are valid) and 7.2.4 (the answer); RFC 5227 and
 //! RFC 4862, section 5.4 (probes: another host wants the address, and learns that it is taken).
@@ -14,7 +14,7 @@ use weir_wire::{EtherType, Protocol, arp, icmpv6, ipv6};
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 const ALL_NODES_MAC: Mac = [0x33, 0x33, 0, 0, 0, 1];
 
-/// The answer to a frame that requests the MAC address of one of our addresses: that is `mac`.
+/// The answer to a frame that requests the MAC address for our address; that MAC address is `mac`.
 pub fn answer(frame: &[u8], mac: Mac, is_ours: impl Fn(IpAddr) -> bool) -> Option<Vec<u8>> {
     let view = ethernet::View::new_checked(frame).ok()?;
     let body = frame.get(ethernet::HEADER_LEN..)?;

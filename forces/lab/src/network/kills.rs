@@ -1,9 +1,9 @@
-//! A CE that dies again and again, while packets pass, a flood of exceptions arrives and routes change:
+//! A CE that dies many times, while packets pass, a flood of exceptions arrives and routes change:
 //! `weir bench ce-kills`.
 //!
 //! The network is that of [`adjacency`](super::adjacency), with classes of exceptions. A service manager keeps the TAPs of the
 //! CE, so FRR may notice no more than a pause. r1 sends packets to r2, and floods fe1 through the same port.
-//! Static routes of all routers change from one next hop to another, also while there is no CE. At the end, the FEs must have
+//! Static routes of all routers change from one next hop to another, also while no CE runs. At the end, the FEs must have
 //! the routes of their routers.
 
 use std::fmt::Write as _;

@@ -4,7 +4,7 @@
 //! - [`adjacency`]: routing daemons, under a flood of exceptions (`weir run network/adjacency`)
 //!   - [`suite`]: FRR: its processes, their configurations, their state
 //!   - [`flood`]: the packets of the flood, and their sender
-//! - [`kills`]: the same, with a CE that dies again and again (`weir bench ce-kills`)
+//! - [`kills`]: the same, with a CE that dies many times (`weir bench ce-kills`)
 //!   - [`keeper`]: keeps the TAPs of the CE
 //! - [`full_table`]: a full table of routes (`weir bench full-table`)
 //!   - [`fpm`]: the routes, as zebra sends them

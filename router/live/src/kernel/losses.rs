@@ -39,7 +39,7 @@ pub struct Losses {
     buffer: Vec<u8>,
 }
 
-/// Decides whose announcements are no losses.
+/// Decides whose changes do not count as losses.
 pub struct Ignored(NetlinkSocket);
 
 impl Losses {
