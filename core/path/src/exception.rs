@@ -404,8 +404,7 @@ impl Exceptions {
         let in_message = bytes + MESSAGE_OVERHEAD;
         let (class, protocol) = self.policy.class(cause, frame);
         let is_limited = class <= ExceptionClass::Neighbours;
-        let flow = self.flow(number, protocol);
-        if is_limited && !(flow.waiting < FLOW_WAITING_MAX && flow.takes(now)) {
+        if is_limited && !self.flow(number, protocol).admits(now) {
             self.stats.crowded.count(bytes);
             return Reason::Policed;
         }
@@ -486,6 +485,11 @@ impl Exceptions {
 }
 
 impl Flow {
+    /// Takes a token for a packet that must wait, if there is one, and if not too many packets wait.
+    fn admits(&mut self, now: Instant) -> bool {
+        self.waiting < FLOW_WAITING_MAX && self.takes(now)
+    }
+
     /// Takes a token for a packet, if there is one.
     fn takes(&mut self, now: Instant) -> bool {
         let takes = self.bucket.has_token(&FLOW, now);

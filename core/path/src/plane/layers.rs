@@ -457,10 +457,8 @@ impl Plane {
             by_rule: _,
         } = held;
         let is_to_us = matches!(reason, Reason::LocalDelivery | Reason::Multicast);
-        if let Some(ingress) = ingress
-            && is_to_us
-            && !comes_out
-            && origin == Origin::Transit
+        let is_on_link = origin == Origin::Transit && !self.within_overlay;
+        if let Some(ingress) = ingress.filter(|_| is_to_us && is_on_link)
             && self.answer_neighbour(ingress, &packet, now)
         {
             return self.discard(packet, Reason::LocalDelivery);
