@@ -1,59 +1,40 @@
 //! BIRD 2 routes for a `weir fe` in the place of FRR: OSPF in both families, with a neighbour behind the FE.
 
 use std::io;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use weir_benches::testbed::run;
 use weir_live::namespace::Namespace;
 
 use crate::common::{eventually, eventually_or};
-use crate::exceptions::Elements;
+use crate::exceptions::{Elements, Process};
 use crate::router::{Named, routes};
 
-/// A daemon, which ends when this value is dropped.
-struct Bird(Child);
-
-impl Bird {
-    /// Starts BIRD for a router whose only link is `device`. `networks`: the networks that it
-    /// announces in OSPF, by family.
-    fn start(
-        (elements, namespace): (&Elements, &Namespace),
-        id: &str,
-        device: &str,
-        networks: [&str; 2],
-    ) -> io::Result<Self> {
-        let mut text = format!("router id {id};\nprotocol device {{ scan time 1; }}\n");
-        for (version, family, networks) in
-            [("v2", "ipv4", networks[0]), ("v3", "ipv6", networks[1])]
-        {
-            text += &format!(
-                "protocol kernel {{ {family} {{ import none; export all; }}; }}\n\
-                 protocol ospf {version} {{ {family} {{ import all; export none; }}; area 0 {{ {networks}\n\
-                 interface \"{device}\" {{ type ptp; hello 1; dead 4; }}; }}; }}\n"
-            );
-        }
-        let file = |kind: &str| elements.hosts.folder.join(format!("{id}.{kind}"));
-        std::fs::write(file("conf"), text)?;
-        let mut command = Command::new("bird");
-        let option = |name: &str, path: &Path| [name.into(), path.as_os_str().to_owned()];
-        command
-            .arg("-f")
-            .args(option("-c", &file("conf")))
-            .args(option("-s", &file("socket")))
-            .args(option("-P", &file("pid")))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(std::fs::File::create(file("log"))?);
-        elements.hosts.spawner.spawn(namespace, command).map(Self)
+/// Starts BIRD for a router whose only link is `device`. `networks`: the networks that it announces in OSPF, by family.
+fn start(
+    (elements, namespace): (&Elements, &Namespace),
+    id: &str,
+    device: &str,
+    networks: [&str; 2],
+) -> io::Result<Process> {
+    let mut text = format!("router id {id};\nprotocol device {{ scan time 1; }}\n");
+    for (version, family, networks) in [("v2", "ipv4", networks[0]), ("v3", "ipv6", networks[1])] {
+        text += &format!(
+            "protocol kernel {{ {family} {{ import none; export all; }}; }}\n\
+             protocol ospf {version} {{ {family} {{ import all; export none; }}; area 0 {{ {networks}\n\
+             interface \"{device}\" {{ type ptp; hello 1; dead 4; }}; }}; }}\n"
+        );
     }
-}
-
-impl Drop for Bird {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    let file = |kind: &str| elements.hosts.folder.join(format!("{id}.{kind}"));
+    std::fs::write(file("conf"), text)?;
+    let mut command = Command::new("bird");
+    command.arg("-f").arg("-c").arg(file("conf"));
+    command.arg("-s").arg(file("socket"));
+    command.arg("-P").arg(file("pid"));
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(std::fs::File::create(file("log"))?);
+    let spawned = elements.hosts.spawner.spawn(namespace, command);
+    spawned.map(Process)
 }
 
 #[test]
@@ -71,9 +52,9 @@ fn bird_routes_for_an_fe() {
     let sink = &elements.hosts.bed.sink;
     run(sink, "ip", "address add 203.0.113.1/32 dev b0").unwrap();
     let namespace = Namespace::named(suite.name()).unwrap();
-    let own = Bird::start((&elements, &namespace), "9.9.9.1", "edge1.wan", [""; 2]).unwrap();
+    let own = start((&elements, &namespace), "9.9.9.1", "edge1.wan", [""; 2]).unwrap();
     let networks = ["stubnet 203.0.113.0/24;", "stubnet 2001:db8:99::/64;"];
-    let neighbour = Bird::start((&elements, sink), "9.9.9.2", "b0", networks).unwrap();
+    let neighbour = start((&elements, sink), "9.9.9.2", "b0", networks).unwrap();
 
     let has = |begin: &str, end: &str| {
         let all = routes(&elements);

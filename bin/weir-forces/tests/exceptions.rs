@@ -61,6 +61,15 @@ certificate = \"ce.crt\"
 rate = \"10 Mbit\"
 ";
 
+/// A process, which ends when this value is dropped.
+pub(crate) struct Process(pub(crate) Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
 /// An FE and its CE, which end when this value is dropped.
 pub(crate) struct Elements {
     pub(crate) hosts: Hosts,

@@ -288,8 +288,7 @@ fn taps_and_routes_outlive_the_control_element() {
     let place = format!("-n {}", suite.0);
     let folder = Folder::new();
     let keeper = Keeper::start(&folder.0).unwrap();
-    let manager = folder.0.join("notify");
-    let notify = ("NOTIFY_SOCKET", manager.to_str().unwrap());
+    let notify = ("NOTIFY_SOCKET", keeper.socket().to_str().unwrap());
     let Some(mut elements) = Elements::with(&suite.config(), &[notify], &place) else {
         return;
     };

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use super::impostors::count;
 use super::stage::{CE, FE, Stage, Wire};
 use crate::common::{eventually, eventually_or};
+use crate::exceptions::Process;
 
 /// Opens silent connections from a separate address, then replaces one after the other, 250 per second.
 const SILENT: &str = r#"
@@ -30,15 +31,6 @@ while True:
     held.append(one())
     time.sleep(0.004)
 "#;
-
-/// A process, which ends when this value is dropped.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill().and_then(|()| self.0.wait());
-    }
-}
 
 fn python(stage: &Stage, wrapper: &[&str], text: &str, arguments: &[&str]) -> Process {
     let words = [wrapper, &["python3", "-c", text], arguments].concat();
