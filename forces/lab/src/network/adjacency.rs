@@ -30,6 +30,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use serde_json::Value;
 use weir_base::{Rate, Span};
 use weir_experiment::Error;
 use weir_experiment::cpu::Others;
@@ -42,7 +43,7 @@ use weir_live::namespace;
 pub use super::flood::Kind;
 pub use super::suite::{AllFlaps, Flaps, PROTOCOLS, Protocol};
 
-use super::flood::Flood;
+use super::flood::{Flood, Sender};
 use super::keeper::Keeper;
 use super::suite::{self, Suite};
 use super::topology::{self, FLOODED, Network};
@@ -56,9 +57,9 @@ pub const TITLE: &str =
     "OSPF, IS-IS, BGP and BFD of FRR on a control element, under a flood of exceptions";
 
 /// Rate of the channel from each FE to the CE.
-pub(super) const CHANNEL: Rate = Rate::from_bps(1_500_000);
+const CHANNEL: Rate = Rate::from_bps(1_500_000);
 /// Rate of the flood, in multiples of the channel's.
-pub(super) const TIMES: u64 = 10;
+const TIMES: u64 = 10;
 /// Adjacencies must come up within this time.
 const UP_MAX: Duration = Duration::from_secs(60);
 /// Time limit of a wait for an adjacency or a route under a flood.
@@ -199,9 +200,7 @@ fn run_one(
     let convergence_s = bed.converge(watch)?;
     bed.must_come_up(watch)?;
 
-    let flood = Flood::new(&options.kinds, seed);
-    let per_s = flood.per_s(CHANNEL.as_bps() * TIMES);
-    let sender = flood.start(&bed.network.namespaces[FLOODED], per_s)?;
+    let sender = bed.flood(&options.kinds, seed)?;
     let before = bed.suite.flaps()?;
     let (mut full, mut samples) = (0_u32, 0_u32);
     let began = Instant::now();
@@ -299,8 +298,8 @@ impl Bed {
     pub(super) fn is_in_sync(&self) -> bool {
         let fes = self.ce.as_ref().map(|ce| ce.page("fes"));
         let fes = fes.unwrap_or_default();
-        let mut fes = fes.as_array().into_iter().flatten();
-        fes.all(|fe| fe["state"] == "in sync")
+        let is_in_sync = |fe: &Value| fe["state"] == "in sync";
+        fes.as_array().is_some_and(|fes| fes.iter().all(is_in_sync)) // a CE that does not answer has no list
     }
 
     /// Gives fe1 the route that the flood needs.
@@ -321,6 +320,13 @@ impl Bed {
             command,
             &topology::flood_route(),
         )
+    }
+
+    /// Starts a flood of these kinds from r1.
+    pub(super) fn flood(&self, kinds: &[Kind], seed: u64) -> Result<Sender, Error> {
+        let flood = Flood::new(kinds, seed);
+        let per_s = flood.per_s(CHANNEL.as_bps() * TIMES);
+        flood.start(&self.network.namespaces[FLOODED], per_s)
     }
 
     /// Returns an error if a process has ended.

@@ -65,6 +65,11 @@ impl Keeper {
         Ok(keeper)
     }
 
+    /// The socket to which programs send the files (`NOTIFY_SOCKET`).
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     /// The names of the files.
     pub fn names(&self) -> Vec<String> {
         lock(&self.files).keys().cloned().collect()

@@ -3,7 +3,7 @@
 //!
 //! The network is that of [`adjacency`](super::adjacency), with classes of exceptions. A service manager keeps the TAPs of the
 //! CE, so FRR may notice no more than a pause. r1 sends packets to r2, and floods fe1 through the same port.
-//! Static routes of all routers change from one next hop to another, also while no CE runs. At the end, the FEs must have
+//! Static routes of all routers change from one next hop to another, also before a new CE has found its FEs. At the end, the FEs must have
 //! the routes of their routers.
 
 use std::fmt::Write as _;
@@ -24,8 +24,8 @@ use weir_experiment::Error;
 use weir_experiment::cpu::Others;
 use weir_experiment::programs::Programs;
 
-use super::adjacency::{Bed, CHANNEL, TIMES, VARIANTS, prepare};
-use super::flood::{Flood, Kind};
+use super::adjacency::{Bed, VARIANTS, prepare};
+use super::flood::Kind;
 use super::installed;
 use super::probe::Probe;
 use super::suite::{AllFlaps, since};
@@ -100,9 +100,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     bed.add_route(&programs)?;
 
     let (others, began) = (Others::now(), Instant::now());
-    let flood = Flood::new(&Kind::DEFAULT, options.seed);
-    let per_s = flood.per_s(CHANNEL.as_bps() * TIMES);
-    let sender = flood.start(&bed.network.namespaces[FLOODED], per_s)?;
+    let sender = bed.flood(&Kind::DEFAULT, options.seed)?;
     let ends = [FLOODED, NEIGHBOUR + 1].map(|n| &bed.network.namespaces[n]);
     let probe = Probe::start(ends, PROBED);
     let probe = probe.map_err(Error::io("cannot send packets through the FEs"))?;

@@ -250,19 +250,15 @@ impl Suite {
         folder: &Path,
         follows_bfd: bool,
     ) -> Result<Self, Error> {
-        let routers = (1..=FES).map(|n| (router(n), Configuration::of_router(n)));
+        let routers = (1..=FES).map(|n| (router(n), Configuration::of_router(n, follows_bfd)));
         let neighbours = (1..).zip(NEIGHBOURS);
         let neighbours = neighbours.map(|(n, name)| {
             let place = NEIGHBOUR + n as usize - 1;
-            (place, Configuration::of_neighbour(n, name))
+            (place, Configuration::of_neighbour(n, name, follows_bfd))
         });
-        let nodes = routers.chain(neighbours).map(|(place, configuration)| {
-            let configuration = Configuration {
-                follows_bfd,
-                ..configuration
-            };
-            Node::start(network, place, &configuration, folder)
-        });
+        let nodes = routers
+            .chain(neighbours)
+            .map(|(place, configuration)| Node::start(network, place, &configuration, folder));
         Ok(Self {
             nodes: nodes.collect::<Result<_, _>>()?,
         })
@@ -498,7 +494,7 @@ struct Configuration {
 
 impl Configuration {
     /// Router v`n`, whose area towards r1 is another.
-    fn of_router(n: u32) -> Self {
+    fn of_router(n: u32, follows_bfd: bool) -> Self {
         let area = |port: &Port| u32::from((n, port.name) == (1, "a"));
         let inner = inner_ports(n).map(|port| (port.device(n), area(&port)));
         Self {
@@ -508,12 +504,12 @@ impl Configuration {
             own_as: OWN_AS,
             peers: sessions(n),
             announces: None,
-            follows_bfd: true,
+            follows_bfd,
         }
     }
 
     /// The neighbour at port `a` of FE `n`.
-    fn of_neighbour(n: u32, name: &str) -> Self {
+    fn of_neighbour(n: u32, name: &str, follows_bfd: bool) -> Self {
         let area = u32::from(n == 1);
         let devices = ["eth0", "lo"].map(|device| (device.to_owned(), area));
         let is_edge = inner_ports(n).all(|port| port.name != "a");
@@ -525,7 +521,7 @@ impl Configuration {
             own_as: OWN_AS + n,
             peers: Vec::from_iter(has_bgp.then(|| (format!("10.0.{n}.1"), OWN_AS))),
             announces: is_edge.then(|| format!("{}/32", loopback(n))),
-            follows_bfd: true,
+            follows_bfd,
         }
     }
 
@@ -639,11 +635,11 @@ mod tests {
     #[test]
     fn each_session_has_two_ends() {
         assert_eq!(sessions(1).len() + sessions(2).len() + sessions(3).len(), 4);
-        let edge = Configuration::of_neighbour(3, "x");
+        let edge = Configuration::of_neighbour(3, "x", true);
         assert!(edge.inner.is_empty() && edge.announces.is_some());
         assert_eq!(edge.peers, [("10.0.3.1".to_owned(), 65_000)]);
-        assert!(Configuration::of_neighbour(2, "r2").peers.is_empty());
-        let text = Configuration::of_router(1).of("ospfd");
+        assert!(Configuration::of_neighbour(2, "r2", true).peers.is_empty());
+        let text = Configuration::of_router(1, true).of("ospfd");
         assert!(text.contains("interface fe1.a\n"), "{text}");
         assert_eq!(text.matches("area 0").count(), 2, "{text}");
     }
